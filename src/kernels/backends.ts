@@ -1,0 +1,287 @@
+/**
+ * The four backends: which can run here, which one to choose, what is running.
+ *
+ * The only file that knows what a backend's name means. Kernels are looked up by the backend that holds their inputs
+ * and never switch the active one; `initBackend` does, because choosing is what it is for.
+ */
+import { createRequire } from 'node:module';
+import * as tf from '@tensorflow/tfjs-core';
+import { BackendError } from '../errors.js';
+import { type BackendName, backendNames } from './backend-names.js';
+import { momentsKernels } from './moments/index.js';
+import { inspectTensorFlowBinding, loadTensorFlowBackend } from './tensorflow-binding.js';
+import {
+  describeWebGpu,
+  findAdapter,
+  importPackage,
+  registerWebGpu,
+  webGpuPackageVersion,
+} from './webgpu-boot.js';
+
+/** Why a backend was or was not chosen. */
+export interface BackendChoice {
+  readonly backend: BackendName;
+  readonly available: boolean;
+  /** A sentence: what it would run on, or why it cannot run. */
+  readonly reason: string;
+  /** What makes it available; only where it is not. */
+  readonly remedy?: string;
+}
+
+/** What is running, and on what. */
+export interface BackendReport {
+  readonly backend: BackendName;
+  /** The processor, for people. */
+  readonly device: string;
+  readonly driver?: string;
+  /** Whether tensors live on a hardware GPU. */
+  readonly isGpu: boolean;
+  /** Whether a GPU is played by the CPU: right, but slow. */
+  readonly isSoftware: boolean;
+  /** How each operation runs here; `native` is a kernel made for this backend. */
+  readonly kernels: { readonly moments: 'native' | 'none' };
+  readonly versions: Readonly<Record<string, string>>;
+  /** What `initBackend('auto')` saw, best first; empty when a backend was named. */
+  readonly considered: readonly BackendChoice[];
+}
+
+const WHERE = 'initBackend';
+
+/** What the last `auto` saw, for `backendReport`. */
+let considered: readonly BackendChoice[] = [];
+
+/**
+ * Makes a backend active and says what it runs on.
+ *
+ * `'auto'` keeps a backend that the caller already made active. Otherwise it takes, in this order, tensorflow with a
+ * CUDA GPU, webgpu on a hardware GPU, tensorflow on the CPU, wasm, cpu. A software GPU is never chosen unasked.
+ * Tensors that exist stay where they are.
+ *
+ * @param name a backend, or `'auto'` (default)
+ * @throws BackendError with the remedy if the named backend cannot run here
+ * @example  const { backend, device } = await initBackend();
+ */
+export async function initBackend(name: 'auto' | BackendName = 'auto'): Promise<BackendReport> {
+  if (name !== 'auto' && !backendNames.includes(name)) {
+    throw new BackendError({
+      where: WHERE,
+      input: 'name',
+      expected: `one of auto, ${backendNames.join(', ')}`,
+      received: JSON.stringify(name),
+      remedy: "leave it out for 'auto'",
+    });
+  }
+  if (name === 'auto') {
+    const choice = await chooseBackend();
+    considered = choice.considered;
+    await activate(choice.backend);
+  } else {
+    considered = [];
+    await activate(name);
+  }
+  return backendReport();
+}
+
+/**
+ * Describes the active backend, whoever made it active.
+ *
+ * @throws BackendError if none is active, or one that has no kernels here
+ */
+export function backendReport(): BackendReport {
+  const active = activeBackend();
+  if (active === undefined) {
+    throw new BackendError({
+      where: 'backendReport',
+      expected: `an active backend, one of ${backendNames.join(', ')}`,
+      received: activeName() === undefined ? 'none' : `"${activeName()!}"`,
+      remedy: 'call await initBackend() first',
+    });
+  }
+  const { name, backend } = active;
+  return {
+    backend: name,
+    ...describeDevice(name, backend),
+    kernels: kernelsOf(name),
+    versions: versionsOf(name, backend),
+    considered,
+  };
+}
+
+/**
+ * Tells for every backend whether it can run here.
+ *
+ * Loads what it has to load for that. Where no backend was active, TensorFlow's package makes itself active.
+ */
+export async function probeBackends(): Promise<BackendChoice[]> {
+  return Promise.all(backendNames.map(probe));
+}
+
+async function chooseBackend(): Promise<{ backend: BackendName; considered: BackendChoice[] }> {
+  const active = activeBackend();
+  if (active !== undefined) {
+    return {
+      backend: active.name,
+      considered: [{ backend: active.name, available: true, reason: 'already active; kept' }],
+    };
+  }
+  // One after the other: what comes first may make the rest unnecessary, and loading TensorFlow takes a second.
+  const seen = new Map<BackendName, Probe>();
+  const tensorflow = await probe('tensorflow');
+  seen.set('tensorflow', tensorflow);
+  if (!tensorflow.isGpu) seen.set('webgpu', await probe('webgpu'));
+  const best =
+    [...seen.values()].find(({ isGpu }) => isGpu) ?? (tensorflow.available ? tensorflow : undefined);
+  if (best === undefined) {
+    const wasm = await probe('wasm');
+    seen.set('wasm', wasm);
+    if (!wasm.available) seen.set('cpu', await probe('cpu'));
+  }
+  const chosen =
+    best ?? [...seen.values()].find(({ backend, available }) => available && backend !== 'webgpu')!;
+  return {
+    backend: chosen.backend,
+    considered: [...seen.values()].map(({ isGpu: _, ...choice }) => choice),
+  };
+}
+
+interface Probe extends BackendChoice {
+  readonly isGpu: boolean;
+}
+
+/** Whether a backend can run here. Loads what it has to load, but activates nothing. */
+async function probe(name: BackendName): Promise<Probe> {
+  try {
+    return { backend: name, available: true, ...(await probes[name]()) };
+  } catch (error) {
+    if (!(error instanceof BackendError)) throw error;
+    return {
+      backend: name,
+      available: false,
+      isGpu: false,
+      reason: `expected ${error.expected}, got ${error.received}`,
+      remedy: error.remedy,
+    };
+  }
+}
+
+const probes: Readonly<Record<BackendName, () => Promise<{ reason: string; isGpu: boolean }>>> = {
+  tensorflow: async () => {
+    const { tensorflowVersion, usesGpu } = await loadTensorFlowBackend();
+    const where = usesGpu ? 'with a CUDA GPU' : 'on the CPU: it found no CUDA GPU';
+    return { isGpu: usesGpu, reason: `TensorFlow ${tensorflowVersion} ${where}` };
+  },
+  webgpu: async () => {
+    const { description } = await findAdapter();
+    await importPackage(
+      () => import('@tensorflow/tfjs-backend-webgpu'),
+      '@tensorflow/tfjs-backend-webgpu@4.22.0',
+    );
+    const kind = description.isSoftware ? 'software adapter, chosen only by name' : 'hardware adapter';
+    return { isGpu: !description.isSoftware, reason: `${kind}: ${description.device}` };
+  },
+  wasm: async () => {
+    await importPackage(
+      () => import('@tensorflow/tfjs-backend-wasm'),
+      '@tensorflow/tfjs-backend-wasm@4.22.0',
+    );
+    return { isGpu: false, reason: 'WebAssembly on one CPU core' };
+  },
+  cpu: async () => {
+    await import('@tensorflow/tfjs-backend-cpu');
+    return { isGpu: false, reason: 'JavaScript on one CPU core' };
+  },
+};
+
+async function activate(name: BackendName): Promise<void> {
+  if (name === 'tensorflow') await loadTensorFlowBackend();
+  else if (name === 'webgpu') await registerWebGpu();
+  else await probes[name]();
+  let cause: unknown;
+  const activated = await tf.setBackend(name).catch((error: unknown) => {
+    cause = error;
+    return false;
+  });
+  if (activated && activeName() === name) {
+    // On first use tfjs' cpu backend prints an advertisement for its node package; the report says it better.
+    if (name === 'cpu') (tf.backend() as unknown as { firstUse: boolean }).firstUse = false;
+    return;
+  }
+  throw new BackendError(
+    {
+      where: WHERE,
+      input: 'name',
+      expected: `tfjs to start its backend "${name}"`,
+      received: cause === undefined ? 'a refusal (tfjs has printed why)' : String(cause),
+      remedy: '`tensortally doctor` shows which backends run here and why the others do not',
+    },
+    { cause },
+  );
+}
+
+/** Every operation has a kernel of its own on every backend; the tables of the operations are complete by type. */
+function kernelsOf(name: BackendName): BackendReport['kernels'] {
+  return { moments: name in momentsKernels ? 'native' : 'none' };
+}
+
+function describeDevice(
+  name: BackendName,
+  backend: tf.KernelBackend,
+): Pick<BackendReport, 'device' | 'driver' | 'isGpu' | 'isSoftware'> {
+  switch (name) {
+    case 'tensorflow': {
+      const { isUsingGpuDevice } = backend as unknown as { isUsingGpuDevice: boolean };
+      return {
+        device: isUsingGpuDevice
+          ? 'CUDA GPU (the last one that CUDA_VISIBLE_DEVICES allows)'
+          : 'CPU, TensorFlow kernels',
+        isGpu: isUsingGpuDevice,
+        isSoftware: false,
+      };
+    }
+    case 'webgpu': {
+      const { device, driver, isSoftware } = describeWebGpu(backend);
+      return { device, ...(driver === undefined ? {} : { driver }), isGpu: !isSoftware, isSoftware };
+    }
+    case 'wasm':
+      return { device: 'CPU, WebAssembly', isGpu: false, isSoftware: false };
+    case 'cpu':
+      return { device: 'CPU, JavaScript', isGpu: false, isSoftware: false };
+  }
+}
+
+function versionsOf(name: BackendName, backend: tf.KernelBackend): Record<string, string> {
+  const own = createRequire(import.meta.url);
+  const versions: Record<string, string> = {
+    node: process.versions.node,
+    tfjs: tf.version_core,
+    tensortally: (own(packageJson(own)) as { version: string }).version,
+  };
+  if (name === 'webgpu') versions['webgpu'] = webGpuPackageVersion() ?? 'unknown';
+  if (name === 'tensorflow') {
+    versions['tensorflow'] = (backend as unknown as { binding: { TF_Version: string } }).binding.TF_Version;
+    const { package: node } = inspectTensorFlowBinding();
+    if (node !== undefined) versions['binding'] = node;
+  }
+  return versions;
+}
+
+/** This package's manifest, from the sources as well as from the build. */
+function packageJson(own: NodeJS.Require): string {
+  try {
+    return own.resolve('../../package.json');
+  } catch {
+    return own.resolve('../../../package.json');
+  }
+}
+
+function activeName(): string | undefined {
+  return (tf.engine() as unknown as { backendName?: string }).backendName;
+}
+
+/** The active backend if it is one of ours and running; asking never starts one. */
+function activeBackend(): { name: BackendName; backend: tf.KernelBackend } | undefined {
+  const name = backendNames.find((candidate) => candidate === activeName());
+  if (name === undefined) return undefined;
+  const backend = (tf.engine() as unknown as { registry: Record<string, tf.KernelBackend> }).registry[name];
+  return backend === undefined ? undefined : { name, backend };
+}

@@ -1,0 +1,270 @@
+/**
+ * The moments row: the mergeable state that every masked statistic is made of.
+ *
+ * GPU lanes, rows of a batch, micro-batches, streaming windows and ranks all combine their rows with the one `merge`
+ * below, so a statistic never depends on how the elements were split. A row describes the selected elements only;
+ * `sum`, `m2`, `min` and `max` describe the finite ones among them, so that a policy for non-finite values can still
+ * be chosen when the row is finished. The row keeps the sum and not the mean, because sums of integers stay exact.
+ *
+ * This file is arithmetic on numbers. It knows no tensor and no device.
+ */
+
+/** What happens to NaN and ±Infinity among the selected elements when a row is finished. */
+export type NonFinitePolicy = 'propagate' | 'ignore';
+
+/** The state of one statistic. Counts are exact integers up to 2^53; everything else is float64. */
+export interface MomentsRow {
+  /** Selected elements, finite or not. */
+  readonly count: number;
+  /** Selected elements that are NaN. */
+  readonly nan: number;
+  /** Selected elements that are +Infinity. */
+  readonly posInf: number;
+  /** Selected elements that are −Infinity. */
+  readonly negInf: number;
+  /** Sum of the finite selected elements; 0 if there are none. */
+  readonly sum: number;
+  /** Sum of squared deviations of the finite selected elements from their mean; 0 if there are none. */
+  readonly m2: number;
+  /** Smallest finite selected element; +Infinity if there are none. */
+  readonly min: number;
+  /** Largest finite selected element; −Infinity if there are none. */
+  readonly max: number;
+}
+
+/** The row of no elements: `merge(emptyRow, a)` is `a`. */
+export const emptyRow: MomentsRow = Object.freeze({
+  count: 0,
+  nan: 0,
+  posInf: 0,
+  negInf: 0,
+  sum: 0,
+  m2: 0,
+  min: Infinity,
+  max: -Infinity,
+});
+
+/** The row of one element. */
+export function liftRow(x: number): MomentsRow {
+  if (Number.isFinite(x)) return { ...emptyRow, count: 1, sum: x, min: x, max: x };
+  if (Number.isNaN(x)) return { ...emptyRow, count: 1, nan: 1 };
+  return x > 0 ? { ...emptyRow, count: 1, posInf: 1 } : { ...emptyRow, count: 1, negInf: 1 };
+}
+
+/** How many of the selected elements are finite: the `n` behind `sum`, `m2`, `min` and `max`. */
+export function finiteCount(row: MomentsRow): number {
+  return row.count - row.nan - row.posInf - row.negInf;
+}
+
+/** Mean of the finite selected elements; NaN if there are none. */
+export function finiteMean(row: MomentsRow): number {
+  return row.sum / finiteCount(row);
+}
+
+/**
+ * The row of two disjoint sets of elements.
+ *
+ * @source Chan, Golub & LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances".
+ */
+export function mergeRows(a: MomentsRow, b: MomentsRow): MomentsRow {
+  const na = finiteCount(a);
+  const nb = finiteCount(b);
+  const counts = {
+    count: a.count + b.count,
+    nan: a.nan + b.nan,
+    posInf: a.posInf + b.posInf,
+    negInf: a.negInf + b.negInf,
+  };
+  // Guards, not shortcuts: with n = 0 on one side, delta² can overflow and Infinity · 0 would be NaN.
+  if (na === 0) return { ...counts, sum: b.sum, m2: b.m2, min: b.min, max: b.max };
+  if (nb === 0) return { ...counts, sum: a.sum, m2: a.m2, min: a.min, max: a.max };
+  const n = na + nb;
+  const delta = b.sum / nb - a.sum / na;
+  return {
+    ...counts,
+    sum: a.sum + b.sum,
+    m2: a.m2 + b.m2 + delta * (delta * (na / n)) * nb,
+    min: Math.min(a.min, b.min),
+    max: Math.max(a.max, b.max),
+  };
+}
+
+/**
+ * Finished moments of the selected elements.
+ *
+ * An empty selection has `count` 0, `sum` 0, `m2` 0 and NaN for the rest. Under the default policy *propagate* a
+ * selected NaN makes `sum`, `mean`, `m2`, `min` and `max` NaN; selected infinities show as IEEE arithmetic would show
+ * them. Under *ignore* they are left out, also from `count`. `nan`, `posInf` and `negInf` report them either way.
+ */
+export class Moments {
+  /** Elements that the moments are about. */
+  readonly count: number;
+  /** Selected elements that are NaN. */
+  readonly nan: number;
+  /** Selected elements that are +Infinity. */
+  readonly posInf: number;
+  /** Selected elements that are −Infinity. */
+  readonly negInf: number;
+  readonly sum: number;
+  readonly mean: number;
+  /** Sum of squared deviations from the mean. */
+  readonly m2: number;
+  readonly min: number;
+  readonly max: number;
+
+  constructor(row: MomentsRow, nonFinite: NonFinitePolicy = 'propagate') {
+    const n = finiteCount(row);
+    this.nan = row.nan;
+    this.posInf = row.posInf;
+    this.negInf = row.negInf;
+    if (nonFinite === 'ignore' || n === row.count) {
+      this.count = n;
+      this.sum = row.sum;
+      this.mean = finiteMean(row);
+      this.m2 = row.m2;
+      this.min = n === 0 ? NaN : row.min;
+      this.max = n === 0 ? NaN : row.max;
+      return;
+    }
+    this.count = row.count;
+    // Something selected is not finite, so the sum is ±Infinity, or NaN as soon as the parts contradict each other.
+    this.sum = (row.nan > 0 ? NaN : 0) + (row.posInf > 0 ? Infinity : 0) + (row.negInf > 0 ? -Infinity : 0);
+    this.mean = this.sum;
+    this.m2 = NaN;
+    this.min = row.nan > 0 ? NaN : row.negInf > 0 ? -Infinity : n > 0 ? row.min : Infinity;
+    this.max = row.nan > 0 ? NaN : row.posInf > 0 ? Infinity : n > 0 ? row.max : -Infinity;
+  }
+
+  /**
+   * m2 / (count − correction): `correction` 1 (default) is the unbiased sample variance as in torch, 0 the population
+   * variance. NaN where count ≤ correction.
+   */
+  variance(correction = 1): number {
+    return this.count > correction ? this.m2 / (this.count - correction) : NaN;
+  }
+
+  /** Square root of `variance(correction)`. */
+  std(correction = 1): number {
+    return Math.sqrt(this.variance(correction));
+  }
+}
+
+/** Columns of a table, in storage order. */
+const COLUMNS = ['count', 'nan', 'posInf', 'negInf', 'sum', 'm2', 'min', 'max'] as const;
+const WIDTH = COLUMNS.length;
+
+/** Many moments rows in one float64 block: one row per batch row, or a single row for a whole tensor. */
+export class MomentsTable {
+  /** Number of rows. */
+  readonly length: number;
+  readonly #cells: Float64Array;
+
+  /** A table of `length` empty rows. */
+  constructor(length: number) {
+    this.length = length;
+    this.#cells = new Float64Array(length * WIDTH);
+    for (let i = 0; i < length; i++) {
+      this.#cells[i * WIDTH + 6] = Infinity;
+      this.#cells[i * WIDTH + 7] = -Infinity;
+    }
+  }
+
+  /** Row `i`. */
+  row(i: number): MomentsRow {
+    const c = this.#cells;
+    const o = i * WIDTH;
+    return {
+      count: c[o]!,
+      nan: c[o + 1]!,
+      posInf: c[o + 2]!,
+      negInf: c[o + 3]!,
+      sum: c[o + 4]!,
+      m2: c[o + 5]!,
+      min: c[o + 6]!,
+      max: c[o + 7]!,
+    };
+  }
+
+  /** Replaces row `i`. */
+  set(i: number, row: MomentsRow): void {
+    for (let k = 0; k < WIDTH; k++) this.#cells[i * WIDTH + k] = row[COLUMNS[k]!];
+  }
+
+  /** Merges `row` into row `i`. */
+  add(i: number, row: MomentsRow): void {
+    this.set(i, mergeRows(this.row(i), row));
+  }
+
+  /** All rows merged in row order, so that the same table always gives the same bits. */
+  total(): MomentsRow {
+    let total = emptyRow;
+    for (let i = 0; i < this.length; i++) total = mergeRows(total, this.row(i));
+    return total;
+  }
+
+  *[Symbol.iterator](): Generator<MomentsRow> {
+    for (let i = 0; i < this.length; i++) yield this.row(i);
+  }
+}
+
+/**
+ * Moments per row, `rows[i].mean`, which can also be read by column, `rows.mean[i]`.
+ *
+ * Methods that make new arrays (`map`, `filter`, `slice`) return plain arrays.
+ */
+export class RowMoments extends Array<Moments> {
+  static override get [Symbol.species](): ArrayConstructor {
+    return Array;
+  }
+
+  /** Finishes every row of a table. */
+  static fromTable(table: MomentsTable, nonFinite: NonFinitePolicy = 'propagate'): RowMoments {
+    const rows = new RowMoments();
+    for (const row of table) rows.push(new Moments(row, nonFinite));
+    return rows;
+  }
+
+  #column(of: (m: Moments) => number): Float64Array {
+    const column = new Float64Array(this.length);
+    for (let i = 0; i < this.length; i++) column[i] = of(this[i]!);
+    return column;
+  }
+
+  get count(): Float64Array {
+    return this.#column((m) => m.count);
+  }
+  get nan(): Float64Array {
+    return this.#column((m) => m.nan);
+  }
+  get posInf(): Float64Array {
+    return this.#column((m) => m.posInf);
+  }
+  get negInf(): Float64Array {
+    return this.#column((m) => m.negInf);
+  }
+  get sum(): Float64Array {
+    return this.#column((m) => m.sum);
+  }
+  get mean(): Float64Array {
+    return this.#column((m) => m.mean);
+  }
+  get m2(): Float64Array {
+    return this.#column((m) => m.m2);
+  }
+  get min(): Float64Array {
+    return this.#column((m) => m.min);
+  }
+  get max(): Float64Array {
+    return this.#column((m) => m.max);
+  }
+
+  /** `variance(correction)` of every row. */
+  variance(correction = 1): Float64Array {
+    return this.#column((m) => m.variance(correction));
+  }
+
+  /** `std(correction)` of every row. */
+  std(correction = 1): Float64Array {
+    return this.#column((m) => m.std(correction));
+  }
+}

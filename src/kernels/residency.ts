@@ -1,0 +1,134 @@
+/**
+ * Where a tensor lives, and how to keep it alive.
+ *
+ * TensorFlow.js has one *active* backend per process, but every tensor stays on the backend that made it. Kernels run
+ * where their inputs are and never switch the active backend, so this file asks the engine about each tensor instead.
+ */
+import * as tf from '@tensorflow/tfjs-core';
+import { BackendError, DisposedTensorError, DtypeError, MissingInputError } from '../errors.js';
+
+/** A named input of a public function: the name is what error messages call it. */
+export interface NamedTensor {
+  readonly name: string;
+  readonly tensor: tf.Tensor;
+}
+
+/** A backend that holds tensors, under the name it was registered with. */
+export interface ResidentBackend {
+  readonly name: string;
+  readonly backend: tf.KernelBackend;
+}
+
+/** The parts of tfjs' engine that say where data is; present and unchanged in 4.x, asserted by a test. */
+interface EngineInternals {
+  readonly registry: Record<string, tf.KernelBackend>;
+  readonly state: { readonly tensorInfo: WeakMap<object, { backend: tf.KernelBackend }> };
+}
+
+function engineInternals(): EngineInternals {
+  return tf.engine() as unknown as EngineInternals;
+}
+
+/** The name under which the engine knows `backend`. */
+function registeredName(backend: tf.KernelBackend): string {
+  const { registry } = engineInternals();
+  return Object.keys(registry).find((name) => registry[name] === backend) ?? 'unregistered';
+}
+
+/**
+ * Refuses everything that is not a live numeric tensor.
+ *
+ * @param where the public function, for the message
+ * @throws MissingInputError for null and undefined, DtypeError for anything else that is no tensor and for string and
+ *   complex64 tensors, DisposedTensorError for a tensor whose data is gone
+ */
+export function assertNumericTensor(where: string, name: string, value: unknown): asserts value is tf.Tensor {
+  if (value === undefined || value === null) {
+    throw new MissingInputError({
+      where,
+      input: name,
+      expected: 'a tensor',
+      received: String(value),
+      remedy: `pass ${name} as a tf.Tensor`,
+    });
+  }
+  if (!(value instanceof tf.Tensor)) {
+    throw new DtypeError({
+      where,
+      input: name,
+      expected: 'a tf.Tensor',
+      received: Array.isArray(value) ? 'a plain array' : `${typeof value} (${kindOf(value)})`,
+      remedy: 'wrap the numbers with tf.tensor(...)',
+    });
+  }
+  if (value.dtype === 'string' || value.dtype === 'complex64') {
+    throw new DtypeError({
+      where,
+      input: name,
+      expected: 'a float32, int32 or bool tensor',
+      received: `dtype ${value.dtype}`,
+      remedy: value.dtype === 'string' ? 'encode the text as numbers first' : 'pass tf.real(x) or tf.imag(x)',
+    });
+  }
+  if (value.isDisposed || !engineInternals().state.tensorInfo.has(value.dataId)) {
+    throw new DisposedTensorError({
+      where,
+      input: name,
+      expected: 'a live tensor',
+      received: 'a disposed one',
+      remedy: `call ${where} before the tensor is disposed (tf.tidy disposes what it does not return)`,
+    });
+  }
+}
+
+function kindOf(value: unknown): string {
+  return (value as { constructor?: { name?: string } }).constructor?.name ?? 'unknown';
+}
+
+/**
+ * The one backend that holds all of `tensors`.
+ *
+ * @throws BackendError naming two inputs and their backends if they live apart
+ */
+export function commonBackend(where: string, tensors: readonly NamedTensor[]): ResidentBackend {
+  const { tensorInfo } = engineInternals().state;
+  const first = tensors[0]!;
+  const { backend } = tensorInfo.get(first.tensor.dataId)!;
+  const stranger = tensors.find(({ tensor }) => tensorInfo.get(tensor.dataId)!.backend !== backend);
+  if (stranger !== undefined) {
+    const home = registeredName(backend);
+    throw new BackendError({
+      where,
+      input: stranger.name,
+      expected: `a tensor on the backend that holds ${first.name} ("${home}")`,
+      received: `one on "${registeredName(tensorInfo.get(stranger.tensor.dataId)!.backend)}"`,
+      remedy: `create both on one backend, or copy one: tf.tensor(await ${stranger.name}.data(), ${stranger.name}.shape) while "${home}" is active`,
+    });
+  }
+  return { name: registeredName(backend), backend };
+}
+
+/** A second handle on a tensor's data: no copy, independent of the caller's `dispose()` and of `tf.tidy`. */
+export interface RetainedTensor {
+  readonly tensor: tf.Tensor;
+  /** Lets the data go. Idempotent. */
+  release(): void;
+}
+
+/**
+ * Keeps the data of `tensor` alive until `release()`, whatever the caller does with its own handle.
+ *
+ * @param tensor a live tensor, see `assertNumericTensor`
+ */
+export function retainTensor(tensor: tf.Tensor): RetainedTensor {
+  const engine = tf.engine();
+  const { backend } = engineInternals().state.tensorInfo.get(tensor.dataId)!;
+  backend.incRef(tensor.dataId);
+  const handle = tf.keep(engine.makeTensorFromDataId(tensor.dataId, tensor.shape, tensor.dtype, backend));
+  return {
+    tensor: handle,
+    release: () => {
+      handle.dispose();
+    },
+  };
+}

@@ -1,0 +1,329 @@
+/**
+ * Raw TensorFlow ops through the node backend's binding.
+ *
+ * tfjs offers no float64, but the binding runs any TensorFlow op on any TensorFlow dtype. `OpScope` calls ops by name
+ * on raw tensor handles and deletes every handle that was not kept; its methods are named after the ops they run.
+ */
+import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import { BackendError } from '../errors.js';
+import type { BlockReader } from './collect.js';
+
+/** A handle of a tensor inside TensorFlow. */
+export interface RawTensor {
+  readonly id: number;
+  readonly dtype: RawDtype;
+}
+
+/** TensorFlow's own numbers for the dtypes used here (tensorflow/core/framework/types.proto). */
+export const RawDtype = { float32: 1, float64: 2, int32: 3, int64: 9, bool: 10 } as const;
+export type RawDtype = (typeof RawDtype)[keyof typeof RawDtype];
+
+interface OpAttribute {
+  readonly name: string;
+  readonly type: number;
+  readonly value: number | boolean;
+}
+
+/** The native binding, as far as it is used here. */
+interface Binding {
+  readonly TF_ATTR_TYPE: number;
+  readonly TF_ATTR_BOOL: number;
+  readonly TF_ATTR_INT: number;
+  createTensor(shape: readonly number[], dtype: number, values: Float32Array | Int32Array): number;
+  deleteTensor(id: number): void;
+  executeOp(
+    name: string,
+    attributes: readonly OpAttribute[],
+    inputs: readonly number[],
+    outputs: number,
+  ): { readonly id: number; readonly dtype: number; readonly shape: readonly number[] }[];
+  tensorDataSync(id: number): ArrayBufferView;
+}
+
+/** The node backend, as far as it is used here. */
+interface NodeBackend {
+  readonly binding: Binding;
+  readonly isUsingGpuDevice: boolean;
+  getInputTensorIds(tensors: readonly TensorInfo[]): number[];
+}
+
+const RAW_DTYPE_OF = new Map<string, RawDtype>([
+  ['float32', RawDtype.float32],
+  ['int32', RawDtype.int32],
+  ['bool', RawDtype.bool],
+]);
+
+/** Runs `body` with a fresh scope on `backend` and deletes what the body did not `keep`, also when it throws. */
+export function withOps<T>(backend: KernelBackend, where: string, body: (ops: OpScope) => T): T {
+  const ops = new OpScope(backend as unknown as NodeBackend, where);
+  try {
+    return body(ops);
+  } finally {
+    ops.close();
+  }
+}
+
+/** Whether TensorFlow keeps the tensors of this backend on a GPU. */
+export function usesGpu(backend: KernelBackend): boolean {
+  return (backend as unknown as NodeBackend).isUsingGpuDevice;
+}
+
+/** TensorFlow ops by name. Results belong to the scope. */
+export class OpScope {
+  readonly #backend: NodeBackend;
+  readonly #where: string;
+  readonly #owned = new Set<number>();
+
+  constructor(backend: NodeBackend, where: string) {
+    this.#backend = backend;
+    this.#where = where;
+  }
+
+  /** The handle behind a tfjs tensor. It stays the tensor's. */
+  input(info: TensorInfo): RawTensor {
+    const [id] = this.#backend.getInputTensorIds([info]);
+    return { id: id!, dtype: RAW_DTYPE_OF.get(info.dtype)! };
+  }
+
+  /** A float32 scalar. */
+  scalar(value: number): RawTensor {
+    return this.#create([], RawDtype.float32, Float32Array.of(value));
+  }
+
+  /** An int32 vector: shapes, axes and the like, which TensorFlow keeps in host memory. */
+  ints(...values: number[]): RawTensor {
+    return this.#create([values.length], RawDtype.int32, Int32Array.from(values));
+  }
+
+  reshape(x: RawTensor, ...shape: number[]): RawTensor {
+    return this.#run(
+      'Reshape',
+      [this.#type('T', x), this.#tshape('Tshape')],
+      [x, this.ints(...shape)],
+      x.dtype,
+    );
+  }
+
+  slice(x: RawTensor, begin: readonly number[], size: readonly number[]): RawTensor {
+    return this.#run(
+      'Slice',
+      [this.#type('T', x), this.#tshape('Index')],
+      [x, this.ints(...begin), this.ints(...size)],
+      x.dtype,
+    );
+  }
+
+  broadcastTo(x: RawTensor, ...shape: number[]): RawTensor {
+    return this.#run(
+      'BroadcastTo',
+      [this.#type('T', x), this.#tshape('Tidx')],
+      [x, this.ints(...shape)],
+      x.dtype,
+    );
+  }
+
+  /** `x` itself if it has that dtype already. */
+  cast(x: RawTensor, dtype: RawDtype): RawTensor {
+    if (x.dtype === dtype) return x;
+    const attributes = [
+      this.#type('SrcT', x),
+      this.#dtype('DstT', dtype),
+      { name: 'Truncate', type: this.#backend.binding.TF_ATTR_BOOL, value: false },
+    ];
+    return this.#run('Cast', attributes, [x], dtype);
+  }
+
+  /** The same bits as another dtype of the same width. */
+  bitcast(x: RawTensor, dtype: RawDtype): RawTensor {
+    return this.#run('Bitcast', [this.#type('T', x), this.#dtype('type', dtype)], [x], dtype);
+  }
+
+  /** Stacks tensors of one shape and dtype along a new first axis. */
+  pack(xs: readonly RawTensor[]): RawTensor {
+    const attributes = [this.#int('N', xs.length), this.#type('T', xs[0]!), this.#int('axis', 0)];
+    return this.#run('Pack', attributes, xs, xs[0]!.dtype);
+  }
+
+  /** Joins tensors of one dtype along their first axis. */
+  concat(xs: readonly RawTensor[]): RawTensor {
+    if (xs.length === 1) return xs[0]!;
+    const attributes = [this.#int('N', xs.length), this.#type('T', xs[0]!), this.#tshape('Tidx')];
+    const axis = this.#create([], RawDtype.int32, Int32Array.of(0));
+    return this.#run('ConcatV2', attributes, [...xs, axis], xs[0]!.dtype);
+  }
+
+  select(condition: RawTensor, yes: RawTensor, no: RawTensor): RawTensor {
+    return this.#run('SelectV2', [this.#type('T', yes)], [condition, yes, no], yes.dtype);
+  }
+
+  logicalAnd(a: RawTensor, b: RawTensor): RawTensor {
+    return this.#run('LogicalAnd', [], [a, b], RawDtype.bool);
+  }
+
+  isFinite(x: RawTensor): RawTensor {
+    return this.#run('IsFinite', [this.#type('T', x)], [x], RawDtype.bool);
+  }
+
+  isNan(x: RawTensor): RawTensor {
+    return this.#run('IsNan', [this.#type('T', x)], [x], RawDtype.bool);
+  }
+
+  equal(a: RawTensor, b: RawTensor): RawTensor {
+    return this.#compare('Equal', a, b);
+  }
+
+  notEqual(a: RawTensor, b: RawTensor): RawTensor {
+    return this.#compare('NotEqual', a, b);
+  }
+
+  sub(a: RawTensor, b: RawTensor): RawTensor {
+    return this.#run('Sub', [this.#type('T', a)], [a, b], a.dtype);
+  }
+
+  sum(x: RawTensor, axis: number): RawTensor {
+    return this.#reduce('Sum', x, axis);
+  }
+
+  /** Square root of the sum of squares. */
+  euclideanNorm(x: RawTensor, axis: number): RawTensor {
+    return this.#reduce('EuclideanNorm', x, axis);
+  }
+
+  min(x: RawTensor, axis: number): RawTensor {
+    return this.#reduce('Min', x, axis);
+  }
+
+  max(x: RawTensor, axis: number): RawTensor {
+    return this.#reduce('Max', x, axis);
+  }
+
+  /** Runs `body` in a scope of its own; only its result lives on, in this one. Keeps the peak of temporaries low. */
+  nest(body: (inner: OpScope) => RawTensor): RawTensor {
+    const inner = new OpScope(this.#backend, this.#where);
+    try {
+      const result = inner.keep(body(inner));
+      this.#owned.add(result.id);
+      return result;
+    } finally {
+      inner.close();
+    }
+  }
+
+  /** Takes `x` out of the scope; the caller deletes it. */
+  keep(x: RawTensor): RawTensor {
+    this.#owned.delete(x.id);
+    return x;
+  }
+
+  /** The numbers of a float64 tensor. Waits for the device. */
+  readFloat64(x: RawTensor): ArrayBuffer {
+    // The binding reads int64 but not float64.
+    const bits = this.#backend.binding.tensorDataSync(this.bitcast(x, RawDtype.int64).id);
+    return bits.buffer.slice(bits.byteOffset, bits.byteOffset + bits.byteLength) as ArrayBuffer;
+  }
+
+  /** Deletes everything that was not kept. */
+  close(): void {
+    for (const id of this.#owned) this.#backend.binding.deleteTensor(id);
+    this.#owned.clear();
+  }
+
+  #reduce(name: string, x: RawTensor, axis: number): RawTensor {
+    const attributes = [
+      this.#type('T', x),
+      this.#tshape('Tidx'),
+      { name: 'keep_dims', type: this.#backend.binding.TF_ATTR_BOOL, value: true },
+    ];
+    return this.#run(name, attributes, [x, this.ints(axis)], x.dtype);
+  }
+
+  #compare(name: string, a: RawTensor, b: RawTensor): RawTensor {
+    const attributes = [
+      this.#type('T', a),
+      { name: 'incompatible_shape_error', type: this.#backend.binding.TF_ATTR_BOOL, value: true },
+    ];
+    return this.#run(name, attributes, [a, b], RawDtype.bool);
+  }
+
+  #create(shape: readonly number[], dtype: RawDtype, values: Float32Array | Int32Array): RawTensor {
+    const id = this.#backend.binding.createTensor(shape, dtype, values);
+    this.#owned.add(id);
+    return { id, dtype };
+  }
+
+  #run(
+    name: string,
+    attributes: readonly OpAttribute[],
+    inputs: readonly RawTensor[],
+    dtype: RawDtype,
+  ): RawTensor {
+    try {
+      const [output] = this.#backend.binding.executeOp(
+        name,
+        attributes,
+        inputs.map((x) => x.id),
+        1,
+      );
+      this.#owned.add(output!.id);
+      return { id: output!.id, dtype };
+    } catch (cause) {
+      throw new BackendError(
+        {
+          where: this.#where,
+          expected: `TensorFlow to run its op ${name}`,
+          received: cause instanceof Error ? cause.message : String(cause),
+          remedy:
+            'free device memory or pass fewer elements at once; `tensortally doctor` checks the installation',
+        },
+        { cause },
+      );
+    }
+  }
+
+  #type(name: string, x: RawTensor): OpAttribute {
+    return this.#dtype(name, x.dtype);
+  }
+
+  #tshape(name: string): OpAttribute {
+    return this.#dtype(name, RawDtype.int32);
+  }
+
+  #dtype(name: string, dtype: RawDtype): OpAttribute {
+    return { name, type: this.#backend.binding.TF_ATTR_TYPE, value: dtype };
+  }
+
+  #int(name: string, value: number): OpAttribute {
+    return { name, type: this.#backend.binding.TF_ATTR_INT, value };
+  }
+}
+
+/** A float64 tensor on the device that waits to be read, and the number of its elements. */
+export interface Float64Block {
+  readonly tensor: RawTensor;
+  readonly length: number;
+}
+
+const readers = new WeakMap<KernelBackend, BlockReader<Float64Block>>();
+
+/** Reads float64 blocks of one node backend: joined on the device, transferred once. */
+export function tensorflowReader(backend: KernelBackend): BlockReader<Float64Block> {
+  const known = readers.get(backend);
+  if (known !== undefined) return known;
+  const reader: BlockReader<Float64Block> = {
+    // The binding reads synchronously; the promise only keeps one interface for all devices.
+    read: (blocks) =>
+      Promise.resolve().then(() =>
+        withOps(backend, 'collect', (ops) => {
+          const joined = ops.concat(blocks.map(({ tensor }) => ops.reshape(tensor, -1)));
+          const bytes = ops.readFloat64(joined);
+          let end = 0;
+          return blocks.map(({ length }) => bytes.slice(end, (end += length * 8)));
+        }),
+      ),
+    release: ({ tensor }) => {
+      (backend as unknown as NodeBackend).binding.deleteTensor(tensor.id);
+    },
+  };
+  readers.set(backend, reader);
+  return reader;
+}
