@@ -1,0 +1,219 @@
+/**
+ * The batch that metrics are computed from: what a PPO or GRPO step has on the device, under one set of names.
+ *
+ * B rows (sequences), P prompt columns, T response columns. Every tensor is optional here; each metric names what it
+ * needs and refuses a batch that lacks it.
+ */
+import type { Tensor } from '@tensorflow/tfjs-core';
+import { MissingInputError, ShapeError } from '../errors.js';
+import { assertNumericTensor } from '../kernels/residency.js';
+
+/** One number per row: a `[B]` tensor or an array of B numbers. */
+export type RowColumn = Tensor | ArrayLike<number>;
+
+/** See the file comment. Tensors are float32; masks may be bool, int32 or float32 0/1. */
+export interface RolloutBatch {
+  /** Rows. */
+  readonly batchSize: number;
+  /** T; undefined if the batch has neither response tensors nor a given width. */
+  readonly responseWidth?: number | undefined;
+  /** `[B, P + T]`: tokens that exist, prompt and response, tool output included. */
+  readonly attentionMask?: Tensor | undefined;
+  /** `[B, T]`: tokens that the policy wrote and that take part in the loss. */
+  readonly responseMask?: Tensor | undefined;
+  /** `[B, T]`: the verifier's or reward model's score, usually on the last token. */
+  readonly tokenLevelScores?: Tensor | undefined;
+  /** `[B, T]`: scores minus penalties. */
+  readonly tokenLevelRewards?: Tensor | undefined;
+  /** `[B, T]` */
+  readonly advantages?: Tensor | undefined;
+  /** `[B, T]` */
+  readonly returns?: Tensor | undefined;
+  /** `[B, T]`: the critic's predictions. */
+  readonly values?: Tensor | undefined;
+  /** `[B, T]`: log π of the policy at the start of the update, nats. */
+  readonly oldLogProbs?: Tensor | undefined;
+  /** `[B]`: prompt tokens per row; wins over the attention mask. */
+  readonly promptLength?: RowColumn | undefined;
+  /** `[B]`: response tokens per row; wins over the attention mask. */
+  readonly responseLength?: RowColumn | undefined;
+  /** `[B]`: conversation turns per row. */
+  readonly numTurns?: ArrayLike<number> | undefined;
+  /** `[B]`: tool calls per row. */
+  readonly toolCallCounts?: ArrayLike<number> | undefined;
+  /** Tokens of every sequence of the global batch, over all ranks; any length. */
+  readonly globalTokenNum?: ArrayLike<number> | undefined;
+}
+
+/** The tensors of a batch that are `[B, T]`, by field, with verl's names. */
+const RESPONSE_TENSORS = {
+  responseMask: 'response_mask',
+  tokenLevelScores: 'token_level_scores',
+  tokenLevelRewards: 'token_level_rewards',
+  advantages: 'advantages',
+  returns: 'returns',
+  values: 'values',
+  oldLogProbs: 'old_log_probs',
+} as const satisfies Partial<Record<keyof RolloutBatch, string>>;
+
+/** Fields of `RolloutBatch` that hold `[B, T]` tensors. */
+export type ResponseField = keyof typeof RESPONSE_TENSORS;
+
+/** verl's names of the columns with one number per row. */
+const ROW_COLUMNS = { promptLength: 'prompt_length', responseLength: 'response_length' } as const;
+
+/** Options of `batchFromVerl`. */
+export interface BatchOptions {
+  /** T, where neither `response_mask` nor `responses` tells it. */
+  readonly responseWidth?: number | undefined;
+}
+
+/**
+ * A batch from tensors and arrays under verl's snake_case names; names that no metric uses are ignored.
+ *
+ * T is the width of `response_mask`, else of `responses`, else `responseWidth`.
+ *
+ * @param tensors e.g. `{ attention_mask: [B, P + T], response_mask: [B, T], advantages: [B, T], … }`
+ * @param nonTensor `__num_turns__`, `tool_call_counts`, `prompt_length`, `response_length` (B numbers each) and
+ *   `global_token_num`
+ * @throws ShapeError for tensors that do not fit together, DtypeError and DisposedTensorError for unusable ones
+ * @example  const batch = batchFromVerl({ attention_mask, response_mask, advantages, returns, values });
+ */
+export function batchFromVerl(
+  tensors: Readonly<Record<string, Tensor>>,
+  nonTensor: Readonly<Record<string, ArrayLike<number>>> = {},
+  options: BatchOptions = {},
+): RolloutBatch {
+  const given = (name: string): Tensor | undefined => {
+    const tensor = tensors[name] as Tensor | null | undefined;
+    if (tensor === undefined || tensor === null) return undefined;
+    assertNumericTensor(WHERE, name, tensor);
+    return tensor;
+  };
+  const width = given('response_mask') ?? given('responses');
+  const responseWidth = width?.shape.at(-1) ?? options.responseWidth;
+  const fields: Partial<Record<keyof RolloutBatch, unknown>> = {};
+  for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
+    const tensor = given(name);
+    if (tensor !== undefined) fields[field as ResponseField] = tensor;
+  }
+  for (const [field, name] of Object.entries(ROW_COLUMNS)) {
+    const column = given(name) ?? nonTensor[name];
+    if (column !== undefined) fields[field as keyof typeof ROW_COLUMNS] = column;
+  }
+  const attentionMask = given('attention_mask');
+  if (attentionMask !== undefined) fields.attentionMask = attentionMask;
+  if (nonTensor['__num_turns__'] !== undefined) fields.numTurns = nonTensor['__num_turns__'];
+  if (nonTensor['tool_call_counts'] !== undefined) fields.toolCallCounts = nonTensor['tool_call_counts'];
+  if (nonTensor['global_token_num'] !== undefined) fields.globalTokenNum = nonTensor['global_token_num'];
+  const batch = { ...fields, responseWidth, batchSize: rowsOf(fields) } as RolloutBatch;
+  assertBatch(WHERE, batch);
+  return batch;
+}
+
+const WHERE = 'batchFromVerl';
+
+/** Rows of the first field that has rows; 0 for a batch of totals only. */
+function rowsOf(fields: Partial<Record<keyof RolloutBatch, unknown>>): number {
+  const tensorFields = ['attentionMask', ...Object.keys(RESPONSE_TENSORS)] as (keyof RolloutBatch)[];
+  for (const field of tensorFields) {
+    const tensor = fields[field] as Tensor | undefined;
+    if (tensor !== undefined) return tensor.shape[0] ?? 0;
+  }
+  for (const field of ['promptLength', 'responseLength', 'numTurns', 'toolCallCounts'] as const) {
+    const column = fields[field] as RowColumn | undefined;
+    if (column !== undefined) return columnLength(column);
+  }
+  return 0;
+}
+
+function columnLength(column: RowColumn): number {
+  return isTensorColumn(column) ? column.size : column.length;
+}
+
+/** Whether a column is on a device. */
+export function isTensorColumn(column: RowColumn): column is Tensor {
+  return 'dataId' in column;
+}
+
+/**
+ * Checks that everything in the batch fits together.
+ *
+ * @throws ShapeError naming the input, both shapes and the remedy; DtypeError, DisposedTensorError
+ */
+export function assertBatch(where: string, batch: RolloutBatch): void {
+  const { batchSize, responseWidth, attentionMask } = batch;
+  for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
+    const tensor = batch[field as ResponseField];
+    if (tensor === undefined) continue;
+    assertNumericTensor(where, name, tensor);
+    const [rows, cols] = tensor.shape;
+    if (tensor.rank === 2 && rows === batchSize && (responseWidth === undefined || cols === responseWidth))
+      continue;
+    refuse(where, name, tensor, `[batch, response] = [${batchSize}, ${responseWidth ?? 'T'}]`);
+  }
+  if (attentionMask !== undefined) {
+    assertNumericTensor(where, 'attention_mask', attentionMask);
+    const [rows, cols] = attentionMask.shape;
+    const fits = attentionMask.rank === 2 && rows === batchSize && cols! >= (responseWidth ?? 0);
+    if (!fits) {
+      const wanted = `[batch, prompt + response] = [${batchSize}, ≥ ${responseWidth ?? 0}]`;
+      refuse(where, 'attention_mask', attentionMask, wanted);
+    }
+  }
+  const columns = {
+    prompt_length: batch.promptLength,
+    response_length: batch.responseLength,
+    __num_turns__: batch.numTurns,
+    tool_call_counts: batch.toolCallCounts,
+  };
+  for (const [name, column] of Object.entries(columns)) {
+    if (column === undefined) continue;
+    if (isTensorColumn(column)) assertNumericTensor(where, name, column);
+    if (columnLength(column) === batchSize) continue;
+    throw new ShapeError({
+      where,
+      input: name,
+      expected: `one number per row, ${batchSize}`,
+      received: String(columnLength(column)),
+      remedy: 'pass the column of the same batch',
+    });
+  }
+}
+
+function refuse(where: string, name: string, tensor: Tensor, expected: string): never {
+  throw new ShapeError({
+    where,
+    input: name,
+    expected,
+    received: `[${tensor.shape.join(', ')}]`,
+    remedy: 'pass all tensors of one batch, padded to one width',
+  });
+}
+
+/**
+ * The `[B, T]` tensors that a metric needs.
+ *
+ * @throws MissingInputError naming the first that is not there
+ */
+export function requireTensors<F extends ResponseField>(
+  where: string,
+  batch: RolloutBatch,
+  fields: readonly F[],
+): Record<F, Tensor> {
+  const found: Partial<Record<F, Tensor>> = {};
+  for (const field of fields) {
+    const tensor: Tensor | undefined = batch[field];
+    if (tensor === undefined) {
+      throw new MissingInputError({
+        where,
+        input: RESPONSE_TENSORS[field],
+        expected: 'a [batch, response] tensor',
+        received: 'nothing',
+        remedy: `put ${RESPONSE_TENSORS[field]} into the batch`,
+      });
+    }
+    found[field] = tensor;
+  }
+  return found as Record<F, Tensor>;
+}

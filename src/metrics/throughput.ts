@@ -1,0 +1,69 @@
+/** Throughput of a step: tokens, seconds, tokens per second and GPU. */
+import { MissingInputError, ValueError } from '../errors.js';
+import { Pending } from '../kernels/index.js';
+import { type RolloutBatch, assertBatch } from './batch.js';
+import { rowLengths } from './lengths.js';
+import { type Metrics, total } from './statistics.js';
+import { type TimingRaw, assertTimings } from './timing.js';
+
+const WHERE = 'computeThroughputMetrics';
+
+/**
+ * `perf/total_num_tokens`, `perf/time_per_step` [s] and `perf/throughput` [tokens / s / GPU].
+ *
+ * Tokens are the sum of `global_token_num` where the batch has it (all ranks), else the tokens of this batch. A step
+ * of zero seconds or zero GPUs has throughput NaN.
+ *
+ * @param batch needs global_token_num, or what tells the lengths (see `computeTimingMetrics`)
+ * @param timingRaw must have `step`, seconds
+ * @param nGpus GPUs that worked on these tokens
+ * @throws MissingInputError without `step` or token counts; ValueError for a count or time that is none
+ * @source verl, trainer/ppo/metric_utils.py, compute_throughout_metrics
+ * @example  await computeThroughputMetrics(batch, { step: 24 }, 8);
+ */
+export async function computeThroughputMetrics(
+  batch: RolloutBatch,
+  timingRaw: TimingRaw,
+  nGpus: number,
+): Promise<Metrics> {
+  return Pending.attempt(() => throughputMetrics(batch, timingRaw, nGpus));
+}
+
+/** The launched form of `computeThroughputMetrics`, to be read together with others. */
+export function throughputMetrics(
+  batch: RolloutBatch,
+  timingRaw: TimingRaw,
+  nGpus: number,
+): Pending<Metrics> {
+  assertTimings(WHERE, timingRaw);
+  assertBatch(WHERE, batch);
+  const { step } = timingRaw;
+  if (step === undefined) {
+    throw new MissingInputError({
+      where: WHERE,
+      input: 'timingRaw.step',
+      expected: 'the seconds of the whole step',
+      received: 'nothing',
+      remedy: 'time the step and pass it as timingRaw.step',
+    });
+  }
+  if (!(nGpus >= 0)) {
+    throw new ValueError({
+      where: WHERE,
+      input: 'nGpus',
+      expected: 'a number of GPUs',
+      received: String(nGpus),
+      remedy: 'pass the number of devices that the tokens were processed on, 1 on a CPU',
+    });
+  }
+  return totalTokens(batch).map((tokens) => ({
+    'perf/total_num_tokens': tokens,
+    'perf/time_per_step': step,
+    'perf/throughput': step * nGpus === 0 ? NaN : tokens / (step * nGpus),
+  }));
+}
+
+function totalTokens(batch: RolloutBatch): Pending<number> {
+  if (batch.globalTokenNum !== undefined) return Pending.of(total(batch.globalTokenNum));
+  return rowLengths(WHERE, batch, true).map(({ prompt, response }) => total(prompt) + total(response));
+}

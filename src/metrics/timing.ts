@@ -1,0 +1,97 @@
+/** Timing metrics of a step: seconds per stage, and milliseconds per token where a stage works on tokens. */
+import { MissingInputError, ValueError } from '../errors.js';
+import { Pending } from '../kernels/index.js';
+import { type RolloutBatch, assertBatch } from './batch.js';
+import { type RowLengths, rowLengths } from './lengths.js';
+import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
+import { type Metrics, total } from './statistics.js';
+
+/** Seconds per stage, as a trainer's timers have them. */
+export type TimingRaw = Readonly<Record<string, number>>;
+
+/** Options of `computeTimingMetrics`. */
+export interface TimingMetricsOptions {
+  /** Default `'recommended'`. */
+  readonly semantics?: Semantics | undefined;
+}
+
+/** The tokens that a stage works on; stages that are not listed have no time per token. */
+const TOKENS_OF_STAGE: Readonly<Record<string, (lengths: RowLengths) => number>> = {
+  gen: ({ response }) => total(response),
+  ref: allTokens,
+  values: allTokens,
+  adv: allTokens,
+  update_critic: allTokens,
+  update_actor: allTokens,
+};
+
+function allTokens({ prompt, response }: RowLengths): number {
+  return total(prompt) + total(response);
+}
+
+const WHERE = 'computeTimingMetrics';
+
+/**
+ * `timing_s/{stage}` for every stage, and `timing_per_token_ms/{stage}` for `gen` (response tokens) and `ref`,
+ * `values`, `adv`, `update_critic`, `update_actor` (prompt and response tokens). Zero tokens give NaN.
+ *
+ * @param batch needs attention_mask and the response width, or prompt_length and response_length
+ * @param timingRaw seconds by stage
+ * @throws MissingInputError, ValueError for a time that is no number, ShapeError, DtypeError, DisposedTensorError
+ * @source verl, trainer/ppo/metric_utils.py, compute_timing_metrics
+ * @example  await computeTimingMetrics(batch, { gen: 12.5, update_actor: 8.1, step: 24 });
+ */
+export async function computeTimingMetrics(
+  batch: RolloutBatch,
+  timingRaw: TimingRaw,
+  options: TimingMetricsOptions = {},
+): Promise<Metrics> {
+  return Pending.attempt(() => timingMetrics(batch, timingRaw, options));
+}
+
+/** The launched form of `computeTimingMetrics`, to be read together with others. */
+export function timingMetrics(
+  batch: RolloutBatch,
+  timingRaw: TimingRaw,
+  options: TimingMetricsOptions = {},
+): Pending<Metrics> {
+  const { semantics = 'recommended' } = options;
+  assertSemantics(WHERE, semantics);
+  assertTimings(WHERE, timingRaw);
+  assertBatch(WHERE, batch);
+  const ofNoTokens = semantics === 'verl-2026-08' ? 0 : NaN;
+  return rowLengths(WHERE, batch, usesLengthColumns(semantics)).map((lengths) => {
+    const metrics: Metrics = {};
+    for (const [stage, seconds] of Object.entries(timingRaw)) metrics[`timing_s/${stage}`] = seconds;
+    for (const [stage, tokensOf] of Object.entries(TOKENS_OF_STAGE)) {
+      const seconds = timingRaw[stage];
+      if (seconds === undefined) continue;
+      const tokens = tokensOf(lengths);
+      metrics[`timing_per_token_ms/${stage}`] = tokens === 0 ? ofNoTokens : (seconds * 1000) / tokens;
+    }
+    return metrics;
+  });
+}
+
+/** @throws MissingInputError for no timings at all, ValueError for one that is no number */
+export function assertTimings(where: string, timingRaw: TimingRaw): void {
+  if ((timingRaw as TimingRaw | null | undefined) == null) {
+    throw new MissingInputError({
+      where,
+      input: 'timingRaw',
+      expected: 'a record of seconds by stage',
+      received: String(timingRaw),
+      remedy: 'pass {} if nothing was timed',
+    });
+  }
+  for (const [stage, seconds] of Object.entries<unknown>(timingRaw)) {
+    if (typeof seconds === 'number') continue;
+    throw new ValueError({
+      where,
+      input: `timingRaw.${stage}`,
+      expected: 'a number of seconds',
+      received: typeof seconds,
+      remedy: 'convert it to a number first',
+    });
+  }
+}
