@@ -1,0 +1,83 @@
+/**
+ * Where a record belongs: immutable key paths that follow the asynchronous context.
+ *
+ * A scope is open for the function it is given and for everything that function starts, awaited or not; no other task
+ * ever sees it. There is no stack to push to and pop from, so nothing can leak, whatever throws.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { ValueError } from '../errors.js';
+
+/** An open scope of one `Scope`; `outer` are the frames around it, of any owner. */
+interface Frame {
+  readonly owner: Scope;
+  readonly path: string;
+  readonly outer: Frame | undefined;
+}
+
+/** One storage for all trackers: Node keeps every storage that was ever entered, so one per handle would pile up. */
+const frames = new AsyncLocalStorage<Frame>();
+
+/** The path of a tracker or of one of its handles, with the scopes that were opened through it. */
+export class Scope {
+  readonly #base: string;
+
+  /** @param base path outside any open scope; '' is the root */
+  constructor(base: string) {
+    this.#base = base;
+  }
+
+  /** The path that a record made here and now gets. */
+  get path(): string {
+    for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
+      if (frame.owner === this) return frame.path;
+    }
+    return this.#base;
+  }
+
+  /** A path below the current one that no longer depends on the context. */
+  child(name: string): Scope {
+    return new Scope(joinPath(this.path, name));
+  }
+
+  /** Runs `fn` one level down. Returns what `fn` returns; if that is a promise, the scope is open until it settles. */
+  run<T>(name: string, fn: () => T): T {
+    return this.#open(joinPath(this.path, name), fn);
+  }
+
+  /** Runs `fn` at the root: keys recorded in it are used as they are. */
+  runDisabled<T>(fn: () => T): T {
+    return this.#open('', fn);
+  }
+
+  #open<T>(path: string, fn: () => T): T {
+    return frames.run({ owner: this, path, outer: frames.getStore() }, fn);
+  }
+}
+
+/**
+ * A scope or tracker name without slashes at its ends; inner ones are levels of their own.
+ *
+ * @throws ValueError for anything but text
+ */
+export function cleanName(where: string, name: unknown): string {
+  if (typeof name !== 'string') {
+    throw new ValueError({
+      where,
+      input: 'name',
+      expected: 'a text',
+      received: name === null ? 'null' : typeof name,
+      remedy: "name it like a folder, e.g. 'ppo_actor' or 'ppo_actor/update'",
+    });
+  }
+  return name.replace(/^\/+|\/+$/g, '');
+}
+
+function joinPath(path: string, name: string): string {
+  const clean = cleanName('scope', name);
+  return clean === '' ? path : fullKey(path, clean);
+}
+
+/** The key of a record: its path and its own name. */
+export function fullKey(path: string, key: string): string {
+  return path === '' ? key : `${path}/${key}`;
+}

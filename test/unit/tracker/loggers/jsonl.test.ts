@@ -1,0 +1,93 @@
+/** The journal: lines that can be read back in full, and errors that say what to do. */
+import { existsSync } from 'node:fs';
+import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { JsonlWriter, LogWriteError } from '../../../../src/tracker/index.js';
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'jsonl-'));
+  return () => rm(folder, { recursive: true });
+});
+
+async function write(path: string, ...steps: number[]): Promise<void> {
+  const writer = await JsonlWriter.open(path, { now: () => 1700000000123 });
+  for (const step of steps) await writer.write(step, { x: step });
+  await writer.close();
+}
+
+async function lines(path: string): Promise<string[]> {
+  return (await readFile(path, 'utf8')).split('\n');
+}
+
+describe('JsonlWriter', () => {
+  it('writes one line per commit, counts and non-finite numbers included', async () => {
+    const path = join(folder, 'deep', 'er', 'm.jsonl');
+    const writer = await JsonlWriter.open(path, { now: () => 1700000000123 });
+    const data = { 'a/avg': 0.1, a__count: 2 ** 53 - 1, n: NaN, p: Infinity, q: -Infinity };
+    await writer.write(0, data);
+    await writer.close();
+    expect(await lines(path)).toEqual([
+      '{"step":0,"ts":1700000000123,"data":{"a/avg":0.1,"a__count":9007199254740991,"n":"NaN","p":"Infinity","q":"-Infinity"}}',
+      '',
+    ]);
+  });
+
+  it('can be read while it is open, and appends to what is there', async () => {
+    const path = join(folder, 'm.jsonl');
+    await write(path, 0);
+    const writer = await JsonlWriter.open(path);
+    await writer.write(1, { x: 1 });
+    const steps = (await lines(path)).slice(0, -1).map((line) => (JSON.parse(line) as { step: number }).step);
+    expect(steps).toEqual([0, 1]);
+    await writer.close();
+  });
+
+  it('starts a line of its own after one that was cut short', async () => {
+    const path = join(folder, 'm.jsonl');
+    await write(path, 0);
+    await appendFile(path, '{"step":1,"ts":17');
+    await write(path, 2, 3);
+    const [first, torn, ...rest] = await lines(path);
+    expect(JSON.parse(first!)).toMatchObject({ step: 0 });
+    expect(torn).toBe('{"step":1,"ts":17');
+    expect(rest.map((line) => (line === '' ? '' : (JSON.parse(line) as { step: number }).step))).toEqual([
+      2,
+      3,
+      '',
+    ]);
+  });
+
+  it('names the file and the remedy where it cannot be opened', async () => {
+    await writeFile(join(folder, 'file'), '');
+    const under = join(folder, 'file', 'm.jsonl');
+    const refusal = await JsonlWriter.open(under).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(LogWriteError);
+    expect(refusal).toMatchObject({
+      code: 'log_write',
+      path: under,
+      cause: { code: expect.any(String) as string },
+    });
+    expect((refusal as Error).message).toContain(under);
+
+    await mkdir(join(folder, 'folder'));
+    await expect(JsonlWriter.open(join(folder, 'folder'))).rejects.toThrow(
+      /EISDIR; choose a path that is not a folder/,
+    );
+  });
+
+  it.skipIf(!existsSync('/dev/full'))('says that the disk is full', async () => {
+    const writer = await JsonlWriter.open('/dev/full');
+    await expect(writer.write(0, { x: 1 })).rejects.toThrow(/\/dev\/full.*ENOSPC; free space/);
+    await writer.close();
+  });
+
+  it('refuses to write after it was closed', async () => {
+    const writer = await JsonlWriter.open(join(folder, 'm.jsonl'));
+    await writer.close();
+    await expect(writer.write(0, {})).rejects.toThrow(LogWriteError);
+  });
+});

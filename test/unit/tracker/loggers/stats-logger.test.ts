@@ -1,0 +1,168 @@
+/** Commits: growing steps, all destinations tried, state that survives a restart. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ValueError } from '../../../../src/errors.js';
+import {
+  CommitError,
+  LogWriteError,
+  StatsLogger,
+  type StatsLoggerConfig,
+  type StatsWriter,
+} from '../../../../src/tracker/index.js';
+
+let fileroot: string;
+
+beforeEach(async () => {
+  fileroot = await mkdtemp(join(tmpdir(), 'stats-logger-'));
+  return () => rm(fileroot, { recursive: true });
+});
+
+/** Keeps what it is given; fails on demand. */
+class Memory implements StatsWriter {
+  readonly written: unknown[] = [];
+  closed = 0;
+  failure: Error | undefined;
+
+  constructor(readonly name: string) {}
+
+  write(...commit: Parameters<StatsWriter['write']>): void {
+    if (this.failure !== undefined) throw this.failure;
+    this.written.push(commit);
+  }
+
+  close(): Promise<void> {
+    this.closed++;
+    return this.failure === undefined ? Promise.resolve() : Promise.reject(this.failure);
+  }
+}
+
+function create(config: Partial<StatsLoggerConfig> = {}): Promise<StatsLogger> {
+  return StatsLogger.create({
+    experimentName: 'exp',
+    trialName: 'trial',
+    fileroot,
+    console: false,
+    jsonl: false,
+    ...config,
+  });
+}
+
+describe('create', () => {
+  it('puts the journal into the folder of the trial', async () => {
+    const logger = await create({ jsonl: true });
+    expect(logger.folder).toBe(join(fileroot, 'logs', 'exp', 'trial'));
+    await logger.commit(0, 0, 0, { x: NaN });
+    await logger.close();
+    const text = await readFile(join(logger.folder, 'metrics.jsonl'), 'utf8');
+    expect(JSON.parse(text)).toMatchObject({ step: 0, data: { x: 'NaN' } });
+  });
+
+  it('takes another path, and prints to a given stream', async () => {
+    const path = join(fileroot, 'elsewhere.jsonl');
+    let printed = '';
+    const logger = await create({
+      jsonl: { path },
+      console: { stream: { write: (text: string) => (printed += text) } },
+    });
+    await logger.commit(2, 3, 4, { x: 1 });
+    await logger.close();
+    expect(printed).toContain('step 4 (epoch 2, step 3)');
+    expect(await readFile(path, 'utf8')).toContain('"step":4');
+  });
+
+  it.each([
+    { experimentName: '' },
+    { trialName: undefined as unknown as string },
+    { trialName: '../up' },
+    { experimentName: '..' },
+    { fileroot: '' },
+  ])('refuses %o', async (config) => {
+    await expect(create(config)).rejects.toThrow(ValueError);
+  });
+
+  it('tells which file it cannot open', async () => {
+    await expect(create({ jsonl: { path: fileroot } })).rejects.toThrow(LogWriteError);
+  });
+});
+
+describe('commit', () => {
+  it('takes growing steps only, from 0', async () => {
+    const memory = new Memory('memory');
+    const logger = await create({ writers: [memory] });
+    await logger.commit(0, 0, 0, { x: 1 });
+    await expect(logger.commit(0, 0, 0, { x: 2 })).rejects.toThrow(
+      /more than 0, the step of the last commit, got 0;/,
+    );
+    await expect(logger.commit(0, 0, 1.5, {})).rejects.toThrow(ValueError);
+    await expect(logger.commit(-1, 0, 2, {})).rejects.toThrow(ValueError);
+    await expect(logger.commit(0, NaN, 2, {})).rejects.toThrow(ValueError);
+    await expect(logger.commit(0, 1, 2, { x: null as unknown as number })).rejects.toThrow(ValueError);
+    await logger.commit(0, 1, 7, { x: 3 });
+    expect(memory.written).toEqual([
+      [0, { x: 1 }, { epoch: 0, step: 0 }],
+      [7, { x: 3 }, { epoch: 0, step: 1 }],
+    ]);
+  });
+
+  it('reaches the other destinations when some fail, and tells what each one threw', async () => {
+    const [first, second, third] = [new Memory('first'), new Memory('second'), new Memory('third')];
+    first.failure = new Error('no network');
+    third.failure = new Error('no space');
+    const logger = await create({ writers: [first, second, third] });
+    const refusal = await logger.commit(0, 0, 0, { x: 1 }).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(CommitError);
+    expect(refusal).toMatchObject({ code: 'commit', errors: [first.failure, third.failure] });
+    expect((refusal as Error).message).toMatch(/first \(no network\) and a failure of third \(no space\)/);
+    expect(second.written).toHaveLength(1);
+    await expect(logger.close()).rejects.toThrow(CommitError);
+    expect([first, second, third].map(({ closed }) => closed)).toEqual([1, 1, 1]);
+  });
+
+  it('goes on after a failed one, in order, without waiting to be awaited', async () => {
+    const memory = new Memory('memory');
+    const logger = await create({ writers: [memory] });
+    memory.failure = new Error('once');
+    const failing = logger.commit(0, 0, 0, { x: 1 });
+    await expect(failing).rejects.toThrow(CommitError);
+    memory.failure = undefined;
+    const data = { x: 2 };
+    const commits = [logger.commit(0, 1, 1, data), logger.commit(0, 2, 2, { x: 3 })];
+    data.x = 99;
+    await logger.close();
+    await Promise.all(commits);
+    expect(memory.written).toEqual([
+      [1, { x: 2 }, { epoch: 0, step: 1 }],
+      [2, { x: 3 }, { epoch: 0, step: 2 }],
+    ]);
+  });
+
+  it('is refused after close, which can be called again', async () => {
+    const memory = new Memory('memory');
+    const logger = await create({ writers: [memory] });
+    await logger.close();
+    await logger.close();
+    expect(memory.closed).toBe(1);
+    await expect(logger.commit(0, 0, 0, {})).rejects.toThrow(ValueError);
+  });
+});
+
+describe('stateDict', () => {
+  it('carries the step over a restart', async () => {
+    const before = await create();
+    expect(before.stateDict()).toEqual({ lastCommitStep: -1 });
+    await before.commit(0, 0, 41, {});
+    const after = await create();
+    after.loadStateDict(JSON.parse(JSON.stringify(before.stateDict())) as { lastCommitStep: number });
+    await expect(after.commit(0, 0, 41, {})).rejects.toThrow(ValueError);
+    await after.commit(0, 0, 42, {});
+    expect(after.stateDict()).toEqual({ lastCommitStep: 42 });
+    expect(() => {
+      after.loadStateDict({ lastCommitStep: -2 });
+    }).toThrow(ValueError);
+    expect(() => {
+      after.loadStateDict({} as { lastCommitStep: number });
+    }).toThrow(ValueError);
+  });
+});
