@@ -1,0 +1,37 @@
+/** `tensortally demo`: trains a small policy with PPO and watches it with this engine. */
+import type { CommandModule } from 'yargs';
+import { backendNames, type BackendName } from '../kernels/index.js';
+
+interface DemoArguments {
+  readonly steps: number;
+  readonly backend: 'auto' | BackendName;
+  readonly seed: number;
+  readonly out: string | undefined;
+}
+
+export const demoCommand: CommandModule<object, DemoArguments> = {
+  command: 'demo',
+  describe: 'Train a small policy with PPO and show its metrics',
+  builder: (command) =>
+    command
+      .option('steps', { type: 'number', default: 30, describe: 'Training steps', requiresArg: true })
+      .option('backend', {
+        choices: ['auto', ...backendNames] as const,
+        default: 'auto' as const,
+        describe: 'Where to run',
+      })
+      .option('seed', { type: 'number', default: 1, describe: 'Seed of all randomness', requiresArg: true })
+      .option('out', { type: 'string', describe: 'Folder to write the metrics to', requiresArg: true })
+      .check(({ steps, seed }) => {
+        if (!Number.isInteger(steps) || steps < 1)
+          throw new Error('--steps must be a whole number of at least 1');
+        if (!Number.isInteger(seed) || seed < 0)
+          throw new Error('--seed must be a whole number of at least 0');
+        return true;
+      }),
+  handler: async ({ steps, backend, seed, out }) => {
+    // Only here: the other commands shall not load a training example.
+    const { runDemo } = await import('../../examples/ppo/run.js');
+    await runDemo({ steps, backend, seed, out });
+  },
+};

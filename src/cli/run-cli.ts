@@ -1,0 +1,61 @@
+/** The frame of all commands: parsing, help, and how errors are told. The commands are in the files beside this. */
+import { inspect } from 'node:util';
+import yargs from 'yargs';
+import { TensortallyError } from '../errors.js';
+import { demoCommand } from './demo.js';
+import { doctorCommand } from './doctor.js';
+import { linkTensorFlowCommand } from './link-tensorflow.js';
+import { ownPackage } from './own-package.js';
+
+/**
+ * Runs one command line.
+ *
+ * A refusal (`TensortallyError`) and a wrong command line are told in a sentence; with --verbose or DEBUG set, and for
+ * every other error, the stack is shown too.
+ *
+ * @param words the command line without node and script
+ * @returns the exit status: 0, or 1 if anything failed
+ */
+export async function runCli(words: readonly string[]): Promise<number> {
+  const parser = yargs([...words])
+    .scriptName('tensortally')
+    .usage('$0 <command> [options]')
+    .command(doctorCommand)
+    .command(linkTensorFlowCommand)
+    .command(demoCommand)
+    .option('verbose', {
+      type: 'boolean',
+      default: false,
+      describe: 'Show the stack of an error',
+      global: true,
+    })
+    .demandCommand(1, 'Name a command.')
+    .strict()
+    .recommendCommands()
+    .version(ownPackage().version)
+    .help()
+    .wrap(Math.min(100, process.stdout.columns || 100))
+    .exitProcess(false)
+    .fail((message: string | null, error?: Error) => {
+      // There is a message only where the command line does not fit; what a command throws comes without.
+      throw message === null && error !== undefined ? error : new UsageError(message ?? 'Unknown error.');
+    });
+  try {
+    await parser.parseAsync();
+    return process.exitCode === undefined ? 0 : Number(process.exitCode);
+  } catch (error) {
+    if (error instanceof UsageError) {
+      parser.showHelp('error');
+      console.error(`\n${error.message}`);
+      return 1;
+    }
+    const isVerbose = words.includes('--verbose') || Boolean(process.env.DEBUG);
+    console.error(
+      error instanceof TensortallyError && !isVerbose ? `${error.name}: ${error.message}` : inspect(error),
+    );
+    return 1;
+  }
+}
+
+/** A command line that does not fit. */
+class UsageError extends Error {}
