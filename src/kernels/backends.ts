@@ -9,11 +9,13 @@ import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import { type BackendName, backendNames } from './backend-names.js';
 import { momentsKernels } from './moments/index.js';
+import { mayHaveGpuDriver } from './vulkan-drivers.js';
 import { inspectTensorFlowBinding, loadTensorFlowBackend } from './tensorflow-binding.js';
 import {
   describeWebGpu,
   findAdapter,
   importPackage,
+  noAdapter,
   registerWebGpu,
   webGpuPackageVersion,
 } from './webgpu-boot.js';
@@ -22,6 +24,8 @@ import {
 export interface BackendChoice {
   readonly backend: BackendName;
   readonly available: boolean;
+  /** Whether it would run on a hardware GPU. */
+  readonly isGpu: boolean;
   /** A sentence: what it would run on, or why it cannot run. */
   readonly reason: string;
   /** What makes it available; only where it is not. */
@@ -121,35 +125,37 @@ async function chooseBackend(): Promise<{ backend: BackendName; considered: Back
   if (active !== undefined) {
     return {
       backend: active.name,
-      considered: [{ backend: active.name, available: true, reason: 'already active; kept' }],
+      considered: [
+        {
+          backend: active.name,
+          available: true,
+          isGpu: describeDevice(active.name, active.backend).isGpu,
+          reason: 'already active; kept',
+        },
+      ],
     };
   }
   // One after the other: what comes first may make the rest unnecessary, and loading TensorFlow takes a second.
-  const seen = new Map<BackendName, Probe>();
-  const tensorflow = await probe('tensorflow');
-  seen.set('tensorflow', tensorflow);
-  if (!tensorflow.isGpu) seen.set('webgpu', await probe('webgpu'));
-  const best =
-    [...seen.values()].find(({ isGpu }) => isGpu) ?? (tensorflow.available ? tensorflow : undefined);
-  if (best === undefined) {
-    const wasm = await probe('wasm');
-    seen.set('wasm', wasm);
-    if (!wasm.available) seen.set('cpu', await probe('cpu'));
-  }
-  const chosen =
-    best ?? [...seen.values()].find(({ backend, available }) => available && backend !== 'webgpu')!;
-  return {
-    backend: chosen.backend,
-    considered: [...seen.values()].map(({ isGpu: _, ...choice }) => choice),
+  const seen: BackendChoice[] = [];
+  const look = async (name: BackendName): Promise<BackendChoice> => {
+    const choice = await probe(name);
+    seen.push(choice);
+    return choice;
   };
-}
-
-interface Probe extends BackendChoice {
-  readonly isGpu: boolean;
+  const best = async (): Promise<BackendChoice> => {
+    const tensorflow = await look('tensorflow');
+    if (tensorflow.isGpu) return tensorflow;
+    const webgpu = await look('webgpu');
+    if (webgpu.isGpu) return webgpu;
+    if (tensorflow.available) return tensorflow;
+    const wasm = await look('wasm');
+    return wasm.available ? wasm : look('cpu');
+  };
+  return { backend: (await best()).backend, considered: seen };
 }
 
 /** Whether a backend can run here. Loads what it has to load, but activates nothing. */
-async function probe(name: BackendName): Promise<Probe> {
+async function probe(name: BackendName): Promise<BackendChoice> {
   try {
     return { backend: name, available: true, ...(await probes[name]()) };
   } catch (error) {
@@ -171,6 +177,7 @@ const probes: Readonly<Record<BackendName, () => Promise<{ reason: string; isGpu
     return { isGpu: usesGpu, reason: `TensorFlow ${tensorflowVersion} ${where}` };
   },
   webgpu: async () => {
+    if (!mayHaveGpuDriver()) throw noAdapter('none: no Vulkan driver is installed');
     const { description } = await findAdapter();
     await importPackage(
       () => import('@tensorflow/tfjs-backend-webgpu'),
@@ -196,9 +203,9 @@ async function activate(name: BackendName): Promise<void> {
   if (name === 'tensorflow') await loadTensorFlowBackend();
   else if (name === 'webgpu') await registerWebGpu();
   else await probes[name]();
-  let cause: unknown;
+  let cause: Error | undefined;
   const activated = await tf.setBackend(name).catch((error: unknown) => {
-    cause = error;
+    cause = error instanceof Error ? error : new Error(String(error));
     return false;
   });
   if (activated && activeName() === name) {
@@ -211,7 +218,7 @@ async function activate(name: BackendName): Promise<void> {
       where: WHERE,
       input: 'name',
       expected: `tfjs to start its backend "${name}"`,
-      received: cause === undefined ? 'a refusal (tfjs has printed why)' : String(cause),
+      received: cause === undefined ? 'a refusal (tfjs has printed why)' : cause.message,
       remedy: '`tensortally doctor` shows which backends run here and why the others do not',
     },
     { cause },
@@ -256,11 +263,11 @@ function versionsOf(name: BackendName, backend: tf.KernelBackend): Record<string
     tfjs: tf.version_core,
     tensortally: (own(packageJson(own)) as { version: string }).version,
   };
-  if (name === 'webgpu') versions['webgpu'] = webGpuPackageVersion() ?? 'unknown';
+  if (name === 'webgpu') versions.webgpu = webGpuPackageVersion() ?? 'unknown';
   if (name === 'tensorflow') {
-    versions['tensorflow'] = (backend as unknown as { binding: { TF_Version: string } }).binding.TF_Version;
+    versions.tensorflow = (backend as unknown as { binding: { TF_Version: string } }).binding.TF_Version;
     const { package: node } = inspectTensorFlowBinding();
-    if (node !== undefined) versions['binding'] = node;
+    if (node !== undefined) versions.binding = node;
   }
   return versions;
 }

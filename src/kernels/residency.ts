@@ -26,7 +26,7 @@ interface EngineInternals {
 }
 
 function engineInternals(): EngineInternals {
-  return tf.engine() as unknown as EngineInternals;
+  return tf.engine();
 }
 
 /** The name under which the engine knows `backend`. */
@@ -124,7 +124,8 @@ export function retainTensor(tensor: tf.Tensor): RetainedTensor {
   const engine = tf.engine();
   const { backend } = engineInternals().state.tensorInfo.get(tensor.dataId)!;
   backend.incRef(tensor.dataId);
-  const handle = tf.keep(engine.makeTensorFromDataId(tensor.dataId, tensor.shape, tensor.dtype, backend));
+  const { dataId, shape, dtype } = tensor;
+  const handle = tf.keep(engine.makeTensorFromTensorInfo({ dataId, shape, dtype }, backend));
   return {
     tensor: handle,
     release: () => {

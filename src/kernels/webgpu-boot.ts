@@ -67,20 +67,15 @@ const WANTED_LIMITS = [
 /** Dawn ends its devices when its instance is collected, so the instance lives as long as the process. */
 let gpu: Gpu | undefined;
 
-/** Looks for an adapter without making a device; undefined result of a search is a BackendError with the remedy. */
+/**
+ * Looks for an adapter without making a device.
+ *
+ * @throws BackendError if there is none, or a package is missing
+ */
 export async function findAdapter(): Promise<{ adapter: Adapter; description: AdapterDescription }> {
   gpu ??= await startDawn();
   const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
-  if (adapter === null) {
-    throw new BackendError({
-      where: 'webgpu',
-      expected: 'a Vulkan, Metal or Direct3D 12 adapter',
-      received: 'none',
-      remedy:
-        'install the GPU driver with its Vulkan part; on a machine without a GPU install a software Vulkan driver ' +
-        '(Debian: chromium and libvulkan1) and start node with VK_ICD_FILENAMES naming its vk_swiftshader_icd.json',
-    });
-  }
+  if (adapter === null) throw noAdapter('none');
   return {
     adapter,
     description: describe(
@@ -88,6 +83,18 @@ export async function findAdapter(): Promise<{ adapter: Adapter; description: Ad
       WANTED_FEATURES.filter((f) => adapter.features.has(f)),
     ),
   };
+}
+
+/** The refusal where there is no adapter, with what can be done about it. */
+export function noAdapter(received: string): BackendError {
+  return new BackendError({
+    where: 'webgpu',
+    expected: 'a Vulkan, Metal or Direct3D 12 adapter',
+    received,
+    remedy:
+      'install the GPU driver with its Vulkan part; on a machine without a GPU install a software Vulkan driver ' +
+      '(Debian: chromium and libvulkan1) and start node with VK_ICD_FILENAMES naming its vk_swiftshader_icd.json',
+  });
 }
 
 /** Registers `webgpu` with a device of our own unless a webgpu backend is already running. */
@@ -98,7 +105,8 @@ export async function registerWebGpu(): Promise<void> {
   const requiredLimits: Record<string, number> = {};
   for (const limit of WANTED_LIMITS) requiredLimits[limit] = adapter.limits[limit]!;
   const device = await adapter.requestDevice({ requiredFeatures: [...description.features], requiredLimits });
-  if (tf.engine().findBackendFactory('webgpu') != null) tf.removeBackend('webgpu');
+  const stock: unknown = tf.engine().findBackendFactory('webgpu'); // undefined where nobody registered one
+  if (typeof stock === 'function') tf.removeBackend('webgpu');
   tf.registerBackend('webgpu', () => new WebGPUBackend(device, adapter.info), 3);
 }
 
@@ -122,7 +130,7 @@ export function webGpuPackageVersion(): string | undefined {
 }
 
 function runningWebGpu(): tf.KernelBackend | undefined {
-  return (tf.engine() as unknown as { registry: Record<string, tf.KernelBackend> }).registry['webgpu'];
+  return (tf.engine() as unknown as { registry: Record<string, tf.KernelBackend> }).registry.webgpu;
 }
 
 function describe(info: AdapterInfo, features: readonly string[]): AdapterDescription {

@@ -103,9 +103,9 @@ export function batchFromVerl(
   }
   const attentionMask = given('attention_mask');
   if (attentionMask !== undefined) fields.attentionMask = attentionMask;
-  if (nonTensor['__num_turns__'] !== undefined) fields.numTurns = nonTensor['__num_turns__'];
-  if (nonTensor['tool_call_counts'] !== undefined) fields.toolCallCounts = nonTensor['tool_call_counts'];
-  if (nonTensor['global_token_num'] !== undefined) fields.globalTokenNum = nonTensor['global_token_num'];
+  if (nonTensor.__num_turns__ !== undefined) fields.numTurns = nonTensor.__num_turns__;
+  if (nonTensor.tool_call_counts !== undefined) fields.toolCallCounts = nonTensor.tool_call_counts;
+  if (nonTensor.global_token_num !== undefined) fields.globalTokenNum = nonTensor.global_token_num;
   const batch = { ...fields, responseWidth, batchSize: rowsOf(fields) } as RolloutBatch;
   assertBatch(WHERE, batch);
   return batch;
@@ -118,7 +118,7 @@ function rowsOf(fields: Partial<Record<keyof RolloutBatch, unknown>>): number {
   const tensorFields = ['attentionMask', ...Object.keys(RESPONSE_TENSORS)] as (keyof RolloutBatch)[];
   for (const field of tensorFields) {
     const tensor = fields[field] as Tensor | undefined;
-    if (tensor !== undefined) return tensor.shape[0] ?? 0;
+    if (tensor !== undefined) return tensor.shape.at(0) ?? 0;
   }
   for (const field of ['promptLength', 'responseLength', 'numTurns', 'toolCallCounts'] as const) {
     const column = fields[field] as RowColumn | undefined;

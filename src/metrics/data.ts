@@ -129,7 +129,7 @@ function tokenMoments(
 }
 
 function responseShape(responseMask: Tensor): { rows: number; cols: number } {
-  return { rows: responseMask.shape[0]!, cols: responseMask.shape[1]! };
+  return { rows: responseMask.shape[0], cols: responseMask.shape[1]! };
 }
 
 function scoreMetrics({ response }: RowLengths, { score, rewards }: SequenceSums): Metrics {

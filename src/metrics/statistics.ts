@@ -29,6 +29,6 @@ export function fraction(values: Float64Array, holds: (value: number) => boolean
 /** Exact sum of integers up to 2^53. */
 export function total(values: ArrayLike<number>): number {
   let sum = 0;
-  for (let i = 0; i < values.length; i++) sum += values[i]!;
+  for (const value of Array.from(values)) sum += value;
   return sum;
 }

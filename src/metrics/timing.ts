@@ -75,12 +75,13 @@ export function timingMetrics(
 
 /** @throws MissingInputError for no timings at all, ValueError for one that is no number */
 export function assertTimings(where: string, timingRaw: TimingRaw): void {
-  if ((timingRaw as TimingRaw | null | undefined) == null) {
+  const given: unknown = timingRaw;
+  if (typeof given !== 'object' || given === null) {
     throw new MissingInputError({
       where,
       input: 'timingRaw',
       expected: 'a record of seconds by stage',
-      received: String(timingRaw),
+      received: given === null ? 'null' : typeof given,
       remedy: 'pass {} if nothing was timed',
     });
   }

@@ -85,7 +85,7 @@ export function maskedMoments(
     if (isRecord(values)) {
       return launchTables(values, mask, axis).map((tables) => mapValues(tables, finish));
     }
-    return launchTables({ values }, mask, axis).map((tables) => finish(tables['values']!));
+    return launchTables({ values }, mask, axis).map((tables) => finish(tables.values!));
   });
 }
 
@@ -100,7 +100,7 @@ export function momentsTables<K extends string>(
   mask?: tf.Tensor,
   options: { readonly axis?: -1 | undefined } = {},
 ): Pending<Record<K, MomentsTable>> {
-  return Pending.attempt(() => launchTables(values, mask, options.axis)) as Pending<Record<K, MomentsTable>>;
+  return Pending.attempt(() => launchTables(values, mask, options.axis));
 }
 
 /** A window of the columns of a `[rows, width]` mask, without copying it. */
@@ -140,7 +140,7 @@ export function passTables<K extends string>(
     inputs,
     channels: Object.entries<Expression>(channels),
     mask: mask && { tensor: mask.tensor, stride: mask.tensor.shape.at(-1)!, offset: mask.offset },
-  }) as Pending<Record<K, MomentsTable>>;
+  });
 }
 
 function launchTables(
@@ -220,9 +220,8 @@ function dispatch(
   );
 }
 
-function isRecord(
-  values: tf.Tensor | Readonly<Record<string, tf.Tensor>>,
-): values is Readonly<Record<string, tf.Tensor>> {
+/** A plain object; anything else is taken for a tensor and refused if it is none. */
+function isRecord(values: unknown): values is Readonly<Record<string, tf.Tensor>> {
   if (typeof values !== 'object' || values === null) return false;
   const prototype: unknown = Object.getPrototypeOf(values);
   return prototype === Object.prototype || prototype === null;

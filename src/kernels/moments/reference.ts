@@ -81,7 +81,7 @@ export function referenceMoments(
   for (let r = 0; r < rows; r++) {
     const selected: number[] = [];
     for (let i = r * cols; i < (r + 1) * cols; i++) {
-      if (mask === undefined || mask[i] !== 0) selected.push(values[i]!);
+      if (mask?.[i] !== 0) selected.push(values[i]!);
     }
     table.set(r, rowOf(selected));
   }
