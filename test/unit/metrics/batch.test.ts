@@ -1,0 +1,185 @@
+/** What a batch is made of, and what it refuses. */
+import * as tf from '@tensorflow/tfjs-core';
+import { describe, expect, test } from 'vitest';
+
+import {
+  DisposedTensorError,
+  DtypeError,
+  MissingInputError,
+  ShapeError,
+  ValueError,
+} from '../../../src/errors.js';
+import { initBackend } from '../../../src/kernels/index.js';
+import {
+  type RolloutBatch,
+  batchFromVerl,
+  computeDataMetrics,
+  computeThroughputMetrics,
+  computeTimingMetrics,
+} from '../../../src/metrics/index.js';
+
+await initBackend('cpu');
+
+/** Two rows, two prompt columns, three response columns. */
+function tensors(): Record<string, tf.Tensor> {
+  const grid = () => tf.tensor2d([1, 2, 3, 4, 5, 6], [2, 3]);
+  return {
+    attention_mask: tf.ones([2, 5], 'int32'),
+    response_mask: tf.tensor2d([1, 1, 0, 1, 1, 1], [2, 3], 'int32'),
+    token_level_scores: grid(),
+    token_level_rewards: grid(),
+    advantages: grid(),
+    returns: grid(),
+    values: grid(),
+    input_ids: tf.ones([2, 5], 'int32'),
+  };
+}
+
+function without(missing: string): Record<string, tf.Tensor> {
+  return Object.fromEntries(Object.entries(tensors()).filter(([name]) => name !== missing));
+}
+
+describe('batchFromVerl', () => {
+  test('takes T from response_mask and ignores what no metric uses', () => {
+    const given = tensors();
+    const batch = batchFromVerl(given, { __num_turns__: [1, 2] });
+    expect(batch).toMatchObject({ batchSize: 2, responseWidth: 3, numTurns: [1, 2] });
+    expect(batch.advantages).toBe(given.advantages);
+    expect(batch).not.toHaveProperty('input_ids');
+  });
+
+  test('takes T from responses, then from the option', () => {
+    const attention_mask = tf.ones([2, 5], 'int32');
+    const responses = tf.ones([2, 4], 'int32');
+    expect(batchFromVerl({ attention_mask, responses }).responseWidth).toBe(4);
+    expect(batchFromVerl({ attention_mask }, {}, { responseWidth: 2 }).responseWidth).toBe(2);
+  });
+
+  test.each([
+    [
+      'a tensor of another width',
+      { advantages: tf.ones([2, 4]) },
+      ShapeError,
+      /advantages.*\[2, 3\].*\[2, 4\]/,
+    ],
+    ['a tensor of another batch', { returns: tf.ones([3, 3]) }, ShapeError, /returns/],
+    ['a tensor of another rank', { values: tf.ones([6]) }, ShapeError, /values.*\[6\]/],
+    ['an attention mask narrower than T', { attention_mask: tf.ones([2, 2]) }, ShapeError, /attention_mask/],
+    ['a string tensor', { advantages: tf.tensor2d(['a'], [1, 1]) }, DtypeError, /dtype string/],
+    [
+      'an array',
+      { advantages: [[1, 2, 3]] as unknown as tf.Tensor },
+      DtypeError,
+      /a plain array.*tf\.tensor/,
+    ],
+  ])('refuses %s', (_what, wrong, kind, message) => {
+    const attempt = () => batchFromVerl({ ...tensors(), ...wrong });
+    expect(attempt).toThrow(kind);
+    expect(attempt).toThrow(message);
+  });
+
+  test('refuses a disposed tensor', () => {
+    const given = tensors();
+    given.values!.dispose();
+    expect(() => batchFromVerl(given)).toThrow(DisposedTensorError);
+  });
+
+  test('refuses a column of another length', () => {
+    const attempt = () => batchFromVerl(tensors(), { tool_call_counts: [1, 2, 3] });
+    expect(attempt).toThrow(/tool_call_counts.*one number per row, 2, got 3/);
+  });
+});
+
+describe('metrics refuse', () => {
+  test.each([
+    'response_mask',
+    'token_level_scores',
+    'token_level_rewards',
+    'advantages',
+    'returns',
+    'values',
+  ])('data metrics without %s, by name', async (name) => {
+    const rest = without(name);
+    const batch = batchFromVerl(rest, {}, { responseWidth: 3 });
+    const refused = computeDataMetrics(batch);
+    await expect(refused).rejects.toThrow(MissingInputError);
+    await expect(refused).rejects.toThrow(new RegExp(`${name}.*put ${name} into the batch`));
+  });
+
+  test('data metrics without anything that tells lengths', async () => {
+    const rest = without('attention_mask');
+    await expect(computeDataMetrics(batchFromVerl(rest))).rejects.toThrow(/attention_mask.*prompt_length/);
+  });
+
+  test('a batch whose tensors were disposed after it was made', async () => {
+    const given = tensors();
+    const batch = batchFromVerl(given);
+    given.advantages!.dispose();
+    await expect(computeDataMetrics(batch)).rejects.toThrow(DisposedTensorError);
+  });
+
+  test('a hand-made batch that does not fit together', async () => {
+    const batch: RolloutBatch = { ...batchFromVerl(tensors()), returns: tf.ones([2, 2]) };
+    await expect(computeDataMetrics(batch)).rejects.toThrow(ShapeError);
+  });
+
+  test('unknown semantics, by name, with those that exist', async () => {
+    const refused = computeDataMetrics(batchFromVerl(tensors()), { semantics: 'verl' as 'recommended' });
+    await expect(refused).rejects.toThrow(ValueError);
+    await expect(refused).rejects.toThrow(/recommended, verl-2026-08, verl-2026-01.*"verl"/);
+  });
+
+  test.each([0, -1, NaN])('a cap of %d tokens', async (maxResponseLength) => {
+    const refused = computeDataMetrics(batchFromVerl(tensors()), { maxResponseLength });
+    await expect(refused).rejects.toThrow(ValueError);
+  });
+
+  test('times that are no numbers', async () => {
+    const batch = batchFromVerl(tensors());
+    await expect(computeTimingMetrics(batch, { gen: '3' as unknown as number })).rejects.toThrow(
+      /timingRaw\.gen/,
+    );
+    await expect(computeTimingMetrics(batch, undefined as never)).rejects.toThrow(MissingInputError);
+  });
+
+  test('throughput without the time of the step, or with a number of GPUs that is none', async () => {
+    const batch = batchFromVerl(tensors());
+    await expect(computeThroughputMetrics(batch, { gen: 1 }, 1)).rejects.toThrow(/timingRaw\.step/);
+    await expect(computeThroughputMetrics(batch, { step: 1 }, -1)).rejects.toThrow(ValueError);
+    await expect(computeThroughputMetrics(batch, { step: 1 }, NaN)).rejects.toThrow(ValueError);
+  });
+});
+
+describe('metrics give', () => {
+  test('clip ratios against a configured cap, whatever the padding', async () => {
+    const given = tensors();
+    const padded = { ...given, attention_mask: tf.tensor2d([1, 1, 1, 1, 0, 1, 1, 1, 1, 0], [2, 5], 'int32') };
+    const batch = batchFromVerl(padded);
+    expect(await computeDataMetrics(batch)).toMatchObject({ 'response_length/clip_ratio': 0 });
+    expect(await computeDataMetrics(batch, { maxResponseLength: 2 })).toMatchObject({
+      'response_length/clip_ratio': 1,
+    });
+  });
+
+  test('tokens from length columns on the device, exactly, also beyond float32', async () => {
+    const batch = batchFromVerl({
+      prompt_length: tf.tensor1d([16777217, 1], 'int32'),
+      response_length: tf.tensor1d([3, 16777217], 'int32'),
+    });
+    expect(await computeThroughputMetrics(batch, { step: 2 }, 1)).toEqual({
+      'perf/total_num_tokens': 16777217 + 1 + 3 + 16777217,
+      'perf/time_per_step': 2,
+      'perf/throughput': (16777217 + 1 + 3 + 16777217) / 2,
+    });
+  });
+
+  test('plain numbers: NaN where undefined, for a batch without rows too', async () => {
+    const empty = Object.fromEntries(
+      Object.keys(tensors()).map((name) => [name, tf.zeros([0, name === 'attention_mask' ? 5 : 3])]),
+    );
+    const metrics = await computeDataMetrics(batchFromVerl(empty));
+    expect(metrics['critic/score/mean']).toBeNaN();
+    expect(metrics['response/aborted_ratio']).toBeNaN();
+    expect(Object.values(metrics).every((value) => typeof value === 'number')).toBe(true);
+  });
+});
