@@ -47,7 +47,7 @@ export class ShapeError extends TensortallyError {
   readonly code = 'shape';
 }
 
-/** An input of a kind that carries no numbers to reduce: string or complex tensors, plain arrays, null masks. */
+/** An input of a kind that carries no numbers to reduce: string or complex tensors, plain arrays. */
 export class DtypeError extends TensortallyError {
   readonly code = 'dtype';
 }

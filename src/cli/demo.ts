@@ -3,7 +3,7 @@ import type { CommandModule } from 'yargs';
 import { backendNames, type BackendName } from '../kernels/index.js';
 
 interface DemoArguments {
-  readonly steps: number;
+  readonly steps: number | undefined;
   readonly backend: 'auto' | BackendName;
   readonly seed: number;
   readonly out: string | undefined;
@@ -14,7 +14,11 @@ export const demoCommand: CommandModule<object, DemoArguments> = {
   describe: 'Train a small policy with PPO and show its metrics',
   builder: (command) =>
     command
-      .option('steps', { type: 'number', default: 30, describe: 'Training steps', requiresArg: true })
+      .option('steps', {
+        type: 'number',
+        describe: 'Training steps; left out, about two minutes',
+        requiresArg: true,
+      })
       .option('backend', {
         choices: ['auto', ...backendNames] as const,
         default: 'auto' as const,
@@ -23,7 +27,7 @@ export const demoCommand: CommandModule<object, DemoArguments> = {
       .option('seed', { type: 'number', default: 1, describe: 'Seed of all randomness', requiresArg: true })
       .option('out', { type: 'string', describe: 'Folder to write the metrics to', requiresArg: true })
       .check(({ steps, seed }) => {
-        if (!Number.isInteger(steps) || steps < 1)
+        if (steps !== undefined && (!Number.isInteger(steps) || steps < 1))
           throw new Error('--steps must be a whole number of at least 1');
         if (!Number.isInteger(seed) || seed < 0)
           throw new Error('--seed must be a whole number of at least 0');
@@ -31,7 +35,7 @@ export const demoCommand: CommandModule<object, DemoArguments> = {
       }),
   handler: async ({ steps, backend, seed, out }) => {
     // Only here: the other commands shall not load a training example.
-    const { runDemo } = await import('../../examples/ppo/run.js');
-    await runDemo({ steps, backend, seed, out });
+    const { DEFAULT_STEPS, runDemo } = await import('../../examples/ppo/run.js');
+    await runDemo({ steps: steps ?? DEFAULT_STEPS, backend, seed, out });
   },
 };

@@ -8,7 +8,7 @@ import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import { type BackendName, backendNames } from './backend-names.js';
-import { momentsKernels } from './moments/index.js';
+import { momentsKernels } from './moments/pass.js';
 import { mayHaveGpuDriver } from './vulkan-drivers.js';
 import { inspectTensorFlowBinding, loadTensorFlowBackend } from './tensorflow-binding.js';
 import {

@@ -42,6 +42,7 @@ interface Adapter {
 }
 
 interface Device {
+  readonly lost: Promise<unknown>;
   readonly features: Iterable<string>;
   readonly adapterInfo?: AdapterInfo;
 }
@@ -97,9 +98,13 @@ export function noAdapter(received: string): BackendError {
   });
 }
 
-/** Registers `webgpu` with a device of our own unless a webgpu backend is already running. */
+/** Registers `webgpu` with a device of our own unless a webgpu backend is already running on a live device. */
 export async function registerWebGpu(): Promise<void> {
-  if (runningWebGpu() !== undefined) return;
+  const running = runningWebGpu();
+  if (running !== undefined) {
+    if (!(await isLost(running))) return;
+    tf.removeBackend('webgpu'); // its tensors are lost with the device
+  }
   const { adapter, description } = await findAdapter();
   const { WebGPUBackend } = await importBackend();
   const requiredLimits: Record<string, number> = {};
@@ -118,6 +123,15 @@ export function describeWebGpu(backend: tf.KernelBackend): AdapterDescription {
     device.adapterInfo ?? unknown,
     WANTED_FEATURES.filter((feature) => [...device.features].includes(feature)),
   );
+}
+
+/** Whether the device of a backend is gone. A lost device says so by a promise that has settled. */
+function isLost(backend: tf.KernelBackend): Promise<boolean> {
+  const { device } = backend as unknown as { device: Device };
+  const alive = new Promise<false>((resolve) => {
+    setImmediate(resolve, false);
+  });
+  return Promise.race([device.lost.then(() => true), alive]);
 }
 
 /** Version of the installed `webgpu` package. */

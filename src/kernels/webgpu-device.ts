@@ -66,7 +66,7 @@ interface GpuDevice {
 /** tfjs' webgpu backend, as far as it is used here; `assertInternals` checks it. */
 interface TfjsWebGpuBackend {
   readonly device: GpuDevice;
-  readonly tensorMap: { get(dataId: object): { readonly resource?: GpuBuffer; readonly values?: unknown } };
+  readonly tensorMap: { get(dataId: object): { readonly dtype: DataType; readonly resource?: GpuBuffer } };
   readonly commandEncoder: {
     copyBufferToBuffer(
       from: GpuBuffer,
@@ -125,6 +125,14 @@ export class WebGpuDevice implements BlockReader<TensorInfo> {
 
   get limits(): GpuLimits {
     return this.#backend.device.limits;
+  }
+
+  /**
+   * The dtype of the buffer behind a tensor, which may differ from the tensor's own: tfjs casts bool and int32 to
+   * float32 by looking at the same buffer with other eyes.
+   */
+  bufferDtype({ dataId }: TensorInfo): DataType {
+    return this.#backend.tensorMap.get(dataId).dtype;
   }
 
   /** Records `program`; its result is on the device and belongs to the caller. */

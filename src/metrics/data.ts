@@ -2,7 +2,7 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { ValueError } from '../errors.js';
 import { Moments, type MomentsTable, Pending, input, subtract } from '../kernels/index.js';
-import { type MaskWindow, passTables } from '../kernels/moments/index.js';
+import { type MaskWindow, passTables } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { explainedVariance } from './explained-variance.js';
 import { type RowLengths, promptWidth, rowLengths } from './lengths.js';
@@ -90,8 +90,12 @@ function sequenceSums(
 ): Pending<SequenceSums> {
   const selected: MaskWindow =
     batch.attentionMask === undefined
-      ? { tensor: responseMask, offset: 0 }
-      : { tensor: batch.attentionMask, offset: promptWidth(batch)! };
+      ? wholeMask(responseMask)
+      : {
+          tensor: batch.attentionMask,
+          stride: batch.attentionMask.shape[1]!,
+          offset: promptWidth(batch)!,
+        };
   return passTables({
     where: WHERE,
     ...responseShape(responseMask),
@@ -113,7 +117,7 @@ function tokenMoments(
   const pass = {
     where: WHERE,
     ...responseShape(responseMask),
-    mask: { tensor: responseMask, offset: 0 },
+    mask: wholeMask(responseMask),
   };
   const channels = { advantages: input('advantages'), returns: input('returns') };
   if (values === undefined) return passTables({ ...pass, inputs: { advantages, returns }, channels });
@@ -126,6 +130,10 @@ function tokenMoments(
       errors: subtract(input('returns'), input('values')),
     },
   });
+}
+
+function wholeMask(tensor: Tensor): MaskWindow {
+  return { tensor, stride: tensor.shape[1]!, offset: 0 };
 }
 
 function responseShape(responseMask: Tensor): { rows: number; cols: number } {

@@ -1,7 +1,7 @@
 /** Tokens per row: from the batch's length columns where it has them, else counted in the attention mask. */
 import { MissingInputError } from '../errors.js';
 import { Moments, Pending, constant, input } from '../kernels/index.js';
-import { passTables } from '../kernels/moments/index.js';
+import { passTables } from '../kernels/moments/pass.js';
 import { type RolloutBatch, type RowColumn, isTensorColumn } from './batch.js';
 
 /** One exact number of tokens per row. */
@@ -74,6 +74,6 @@ function countTokens(where: string, batch: RolloutBatch, part: 'prompt' | 'respo
     cols: part === 'prompt' ? width : responseWidth,
     inputs: {},
     channels: { tokens: constant(1) },
-    mask: { tensor: attentionMask, offset },
+    mask: { tensor: attentionMask, stride: attentionMask.shape[1]!, offset },
   }).map(({ tokens }) => Float64Array.from(tokens, (row) => row.count));
 }

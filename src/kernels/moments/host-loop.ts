@@ -132,6 +132,6 @@ function reduceNonFiniteTile(x: Float64Array, n: number): MomentsRow {
     else if (v === -Infinity) negInf++;
     else nan++;
   }
-  const row = finite === 0 ? emptyRow : reduceTile(x, finite);
-  return { ...row, count: n, nan, posInf, negInf };
+  const { sum, m2, min, max } = finite === 0 ? emptyRow : reduceTile(x, finite);
+  return { count: n, nan, posInf, negInf, sum, m2, min, max };
 }

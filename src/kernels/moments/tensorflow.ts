@@ -6,7 +6,7 @@
  * (distance of the maximum / standard deviation)² · 2⁻⁵³. Every pass over the tensors costs as much as its bytes, so
  * flags are counted in float32 and nothing but the deviations is ever float64.
  */
-import type { TensorInfo } from '@tensorflow/tfjs-core';
+
 import { DeviceBlock, Pending } from '../collect.js';
 import { type Expression, inputNames } from '../expression.js';
 import {
@@ -17,7 +17,7 @@ import {
   usesGpu,
   withOps,
 } from '../tensorflow-ops.js';
-import { type MomentsRow, MomentsTable, emptyRow } from './record.js';
+import { type MomentsRow, MomentsTable } from './record.js';
 import type { MaskView, MomentsKernel, MomentsRequest } from './request.js';
 
 /** Per-channel results of a pass, in the order in which they are read back. `count` has one row for all channels. */
@@ -27,33 +27,70 @@ const FIELDS = ['finite', 'nan', 'posInf', 'min', 'max', 'sum', 'norm'] as const
 const EXACT_FLOAT32_COUNT = 2 ** 24;
 
 /**
- * Bytes of the largest temporary on a CPU. Beyond this the C library maps fresh pages for every temporary, and writing
- * those costs several times the arithmetic; channels are then stacked in smaller groups. A GPU stacks them all.
+ * Bytes of the largest temporary on a CPU. From 32 MiB on, the C library maps fresh pages for every temporary, which
+ * costs several times the arithmetic; below a few MiB the cost of calling ops shows. A GPU reduces everything at once.
  */
-const CPU_TEMPORARY_BYTES = 32 * 2 ** 20;
+const CPU_TEMPORARY_BYTES = 16 * 2 ** 20;
+
+/** The matrix that is reduced, and the part of it that one sequence of ops covers. */
+interface Block {
+  /** Rows and columns of the whole matrix. */
+  readonly r: number;
+  readonly c: number;
+  readonly firstRow: number;
+  readonly rowCount: number;
+  readonly channels: readonly Expression[];
+}
 
 export const tensorflowMoments: MomentsKernel = (request) => {
-  const { backend, rows, cols, channels } = request;
-  const perChannel = rows * cols * Float64Array.BYTES_PER_ELEMENT;
-  const together = usesGpu(backend)
-    ? channels.length
-    : Math.max(1, Math.floor(CPU_TEMPORARY_BYTES / perChannel));
-  const launches: Pending<MomentsTable[]>[] = [];
-  for (let first = 0; first < channels.length; first += together) {
-    launches.push(launch({ ...request, channels: channels.slice(first, first + together) }));
-  }
-  return Pending.all(launches).map((tables) => tables.flat());
+  const [r, c] = foldRows(request);
+  const launches = blocksOf(request, r, c).map((block) => launch(request, block));
+  return Pending.all<(readonly Part[])[]>(launches).map((parts) =>
+    assemble(parts.flat(), request.channels, request.rows),
+  );
 };
 
-function launch(request: MomentsRequest): Pending<MomentsTable[]> {
-  const k = request.channels.length;
-  const [r, c] = foldRows(request);
-  const tensor = withOps(request.backend, 'maskedMoments', (ops) => ops.keep(reduce(ops, request, r, c)));
-  const block = new DeviceBlock(tensorflowReader(request.backend), {
-    tensor,
-    length: (FIELDS.length * k + 1) * r,
+/** Whole rows of all channels together as far as the temporaries allow, else row by row and channel by channel. */
+function blocksOf({ backend, channels }: MomentsRequest, r: number, c: number): Block[] {
+  if (usesGpu(backend)) return [{ r, c, firstRow: 0, rowCount: r, channels }];
+  const rowBytes = c * Float64Array.BYTES_PER_ELEMENT;
+  const together = Math.max(1, Math.min(channels.length, Math.floor(CPU_TEMPORARY_BYTES / rowBytes)));
+  const rowCount = Math.max(1, Math.floor(CPU_TEMPORARY_BYTES / (rowBytes * together)));
+  const blocks: Block[] = [];
+  for (let first = 0; first < channels.length; first += together) {
+    for (let firstRow = 0; firstRow < r; firstRow += rowCount) {
+      blocks.push({
+        r,
+        c,
+        firstRow,
+        rowCount: Math.min(rowCount, r - firstRow),
+        channels: channels.slice(first, first + together),
+      });
+    }
+  }
+  return blocks;
+}
+
+/** The records of one channel in one block. */
+interface Part {
+  readonly channel: Expression;
+  readonly firstRow: number;
+  readonly records: readonly MomentsRow[];
+}
+
+function launch(request: MomentsRequest, block: Block): Pending<Part[]> {
+  const { channels, rowCount, firstRow } = block;
+  const tensor = withOps(request.backend, 'maskedMoments', (ops) => ops.keep(reduce(ops, request, block)));
+  const length = (FIELDS.length * channels.length + 1) * rowCount;
+  const device = new DeviceBlock(tensorflowReader(request.backend), { tensor, length });
+  return new Pending([device], ([bytes]) => {
+    const packed = new Float64Array(bytes!);
+    return channels.map((channel, k) => ({
+      channel,
+      firstRow,
+      records: decode(packed, k, channels.length, rowCount),
+    }));
   });
-  return new Pending([block], ([bytes]) => decode(new Float64Array(bytes!), k, r, request.rows));
 }
 
 /**
@@ -67,10 +104,11 @@ function foldRows({ rows, cols, inputs, mask }: MomentsRequest): [rows: number, 
   return fold ? [cols / last, last] : [rows, cols];
 }
 
-function reduce(ops: OpScope, request: MomentsRequest, r: number, c: number): RawTensor {
-  const k = request.channels.length;
-  const x = stackChannels(ops, request, r, c);
-  const single = request.mask && selectionOf(ops, request.mask, request.rows, request.cols, r, c);
+function reduce(ops: OpScope, request: MomentsRequest, block: Block): RawTensor {
+  const { rowCount: r, c } = block;
+  const k = block.channels.length;
+  const x = stackChannels(ops, request, block);
+  const single = request.mask && selectionOf(ops, request.mask, request, block);
   // Repeated for every channel: TensorFlow broadcasts along a leading axis several times slower than it copies.
   const mask =
     single && (k === 1 ? single : ops.reshape(ops.pack(Array<RawTensor>(k).fill(single)), k, r, c));
@@ -111,20 +149,21 @@ function reduce(ops: OpScope, request: MomentsRequest, r: number, c: number): Ra
  * `[K, R, C]`, float32 if all inputs are. A difference of two float32 is rounded once, relative to itself; int32 is
  * cast to float64, which holds it exactly, and because TensorFlow keeps int32 in host memory even on a GPU.
  */
-function stackChannels(ops: OpScope, request: MomentsRequest, r: number, c: number): RawTensor {
-  const inputs = new Map([...request.inputs].map(([name, info]) => [name, matrix(ops, info, r, c)] as const));
+function stackChannels(ops: OpScope, request: MomentsRequest, block: Block): RawTensor {
+  const { r, c, firstRow, rowCount, channels } = block;
+  const inputs = new Map<string, RawTensor>();
+  for (const name of new Set(channels.flatMap(inputNames))) {
+    const matrix = ops.reshape(ops.input(request.inputs.get(name)!), r, c);
+    inputs.set(name, rowCount === r ? matrix : ops.slice(matrix, [firstRow, 0], [rowCount, c]));
+  }
   const isFloat32 = [...inputs.values()].every(({ dtype }) => dtype === RawDtype.float32);
   const dtype = isFloat32 ? RawDtype.float32 : RawDtype.float64;
-  const channels = request.channels.map((channel) => {
+  const values = channels.map((channel) => {
     const value = lower(ops, channel, inputs, dtype);
     // A constant has no elements of its own until it is given the shape of the pass.
-    return inputNames(channel).length === 0 ? ops.broadcastTo(value, r, c) : value;
+    return inputNames(channel).length === 0 ? ops.broadcastTo(value, rowCount, c) : value;
   });
-  return channels.length === 1 ? ops.reshape(channels[0]!, 1, r, c) : ops.pack(channels);
-}
-
-function matrix(ops: OpScope, info: TensorInfo, r: number, c: number): RawTensor {
-  return ops.reshape(ops.input(info), r, c);
+  return values.length === 1 ? ops.reshape(values[0]!, 1, rowCount, c) : ops.pack(values);
 }
 
 function lower(
@@ -143,53 +182,59 @@ function lower(
   }
 }
 
-/** `[1, R, C]` bool: which elements the mask selects. */
+/** `[1, R, C]` bool: which elements of the block the mask selects. */
 function selectionOf(
   ops: OpScope,
   mask: MaskView,
-  rows: number,
-  cols: number,
-  r: number,
-  c: number,
+  { rows, cols }: MomentsRequest,
+  { r, c, firstRow, rowCount }: Block,
 ): RawTensor {
   let values = ops.reshape(ops.input(mask.tensor), rows, mask.stride);
-  if (mask.stride !== cols) values = ops.slice(values, [0, mask.offset], [rows, cols]);
-  values = ops.reshape(values, 1, r, c);
+  if (mask.stride === cols) {
+    values = ops.reshape(values, r, c);
+    if (rowCount !== r) values = ops.slice(values, [firstRow, 0], [rowCount, c]);
+  } else {
+    // A window of a wider mask is only asked for per row, so the matrix is not folded.
+    values = ops.slice(values, [firstRow, mask.offset], [rowCount, cols]);
+  }
+  values = ops.reshape(values, 1, rowCount, c);
   if (values.dtype === RawDtype.bool) return values;
   return ops.notEqual(values, ops.cast(ops.scalar(0), values.dtype));
 }
 
-/** One table per channel from the packed read-back. Folded rows merge in row order. */
-function decode(packed: Float64Array, k: number, r: number, rows: number): MomentsTable[] {
-  const field = (f: number, channel: number, row: number): number => packed[(f * k + channel) * r + row]!;
-  return Array.from({ length: k }, (_, channel) => {
+/** The records of channel `channel` of `k` from the packed read-back of a block. */
+function decode(packed: Float64Array, channel: number, k: number, r: number): MomentsRow[] {
+  return Array.from({ length: r }, (_, row) => {
+    const value = (name: (typeof FIELDS)[number]): number =>
+      packed[(FIELDS.indexOf(name) * k + channel) * r + row]!;
+    const count = packed[FIELDS.length * k * r + row]!;
+    const [finite, nan, posInf] = [value('finite'), value('nan'), value('posInf')];
+    const negInf = count - finite - nan - posInf;
+    const [min, max, sum, norm] = [value('min'), value('max'), value('sum'), value('norm')];
+    return finite === 0 // then the fillers say nothing
+      ? { count, nan, posInf, negInf, sum: 0, m2: 0, min: Infinity, max: -Infinity }
+      : {
+          count,
+          nan,
+          posInf,
+          negInf,
+          sum: max * finite + sum,
+          m2: Math.max(0, norm * norm - (sum * sum) / finite),
+          min,
+          max,
+        };
+  });
+}
+
+/** One table per channel. Rows of a folded matrix merge in order into the one row that was asked for. */
+function assemble(parts: readonly Part[], channels: readonly Expression[], rows: number): MomentsTable[] {
+  return channels.map((channel) => {
     const table = new MomentsTable(rows);
-    for (let row = 0; row < r; row++) {
-      const value = (name: (typeof FIELDS)[number]): number => field(FIELDS.indexOf(name), channel, row);
-      const count = packed[FIELDS.length * k * r + row]!;
-      const finite = value('finite');
-      const [nan, posInf] = [value('nan'), value('posInf')];
-      const [sum, norm] = [value('sum'), value('norm')];
-      const record: MomentsRow = {
-        count,
-        nan,
-        posInf,
-        negInf: count - finite - nan - posInf,
-        sum: value('max') * finite + sum,
-        m2: Math.max(0, norm * norm - (sum * sum) / finite),
-        min: value('min'),
-        max: value('max'),
-      };
-      table.add(rows === 1 ? 0 : row, finite === 0 ? { ...record, ...NOTHING_FINITE } : record);
+    for (const { firstRow, records } of parts.filter((part) => part.channel === channel)) {
+      records.forEach((record, row) => {
+        table.add(rows === 1 ? 0 : firstRow + row, record);
+      });
     }
     return table;
   });
 }
-
-/** Sums and extremes of no elements, whose fillers say nothing. */
-const NOTHING_FINITE = {
-  sum: emptyRow.sum,
-  m2: emptyRow.m2,
-  min: emptyRow.min,
-  max: emptyRow.max,
-};

@@ -14,11 +14,14 @@
 import type { Expression } from '../expression.js';
 import type { Uniform, WebGpuProgram } from '../webgpu-device.js';
 
-/** Threads per workgroup; 256 is the guaranteed maximum of WebGPU. */
-const WORKGROUP = 256;
+/** Threads per workgroup: two warps of a GPU. A CPU that plays a GPU gets slow with more, barriers above all. */
+const WORKGROUP = 64;
 
 /** Elements that a lane holds in registers at a time. */
-const TILE = 16;
+const TILE = 8;
+
+/** The tile as vectors of four, which processors of every kind handle as one. */
+const QUADS = TILE / 4;
 
 /** 32-bit words of one record, see `writeRecord` in the shader and `decodeRecord` on the host. */
 export const RECORD_WORDS = 11;
@@ -117,7 +120,11 @@ function selectedText(mask: BufferType | undefined): string {
     i32: 'maskBuffer[at] != 0',
     f32: '(bitcast<u32>(maskBuffer[at]) & 0x7fffffffu) != 0u',
   }[mask ?? 'all'];
-  return `fn selected(at: u32) -> bool { return ${test}; }`;
+  return `
+fn selected(at: u32) -> bool { return ${test}; }
+fn selected4(at: vec4<u32>) -> vec4<bool> {
+  return vec4<bool>(selected(at.x), selected(at.y), selected(at.z), selected(at.w));
+}`;
 }
 
 /** The channels of type `t`: how many, which, and their values at an element. */
@@ -135,42 +142,102 @@ const CHANNELS_${t} = ${own.length}u;
 fn channelOf_${t}(c: u32) -> u32 {
 ${table(({ index }) => `${index}u`, '0u')}
 }
-fn load_${t}(c: u32, at: u32) -> ${t} {
-${table(({ channel }) => lower(channel, shape), `${t}(0)`)}
+fn load4_${t}(c: u32, at: vec4<u32>) -> vec4<${t}> {
+${table(({ channel }) => lower(channel, shape), `vec4<${t}>(0)`)}
 }`;
 }
 
-/** A channel's value at the element `at`. */
+/** A channel's values at the four elements `at`. */
 function lower(expression: Expression, shape: ProgramShape): string {
   switch (expression.kind) {
-    case 'input':
-      return `in${shape.inputs.findIndex(({ name }) => name === expression.name)}[at]`;
+    case 'input': {
+      const buffer = `in${shape.inputs.findIndex(({ name }) => name === expression.name)}`;
+      const type = channelType(expression, shape);
+      return `vec4<${type}>(${['x', 'y', 'z', 'w'].map((i) => `${buffer}[at.${i}]`).join(', ')})`;
+    }
     case 'constant':
-      return `f32(${expression.value})`;
+      return `vec4<f32>(${expression.value})`;
     case 'subtract':
-      return `(f32(${lower(expression.left, shape)}) - f32(${lower(expression.right, shape)}))`;
+      return `(vec4<f32>(${lower(expression.left, shape)}) - vec4<f32>(${lower(expression.right, shape)}))`;
   }
 }
 
-/** Reduces the unit for every channel of type `t` and writes the records. */
+/** One line of WGSL per vector of the tile: written out, since arrays of registers are memory to a shader compiler. */
+function perQuad(line: (q: number) => string): string {
+  return Array.from({ length: QUADS }, (_, q) => line(q)).join('\n');
+}
+
+/** Folds the vectors of a tile with `+` or a function, then the four components. */
+function foldQuads(name: string, join: (a: string, b: string) => string): string {
+  const vector = Array.from({ length: QUADS }, (_, q) => `${name}${q}`).reduce(join);
+  return join(join(`(${vector}).x`, `(${vector}).y`), join(`(${vector}).z`, `(${vector}).w`));
+}
+
+const plus = (a: string, b: string): string => `(${a} + ${b})`;
+const least = (a: string, b: string): string => `min(${a}, ${b})`;
+const greatest = (a: string, b: string): string => `max(${a}, ${b})`;
+
+/**
+ * Reduces the unit for every channel of type `t` and writes the records.
+ *
+ * A tile is reduced in two passes about a pivot, the mean of its deviations first, and then merged into `acc`.
+ */
 function reduceText(t: BufferType): string {
   return `
   for (var c = 0u; c < CHANNELS_${t}; c++) {
     var acc = empty_${t}();
     for (var start = first + lane; start < last; start += lanes * ${TILE}u) {
-      var v: array<${t}, ${TILE}>;
-      var ok: array<bool, ${TILE}>;
-      var n = 0u;
-      for (var j = 0u; j < ${TILE}u; j++) {
-        let at = start + j * lanes;
-        ok[j] = false;
-        if (at < last && selected(maskBase + at)) {
-          v[j] = load_${t}(c, base + at);
-          ok[j] = isFinite_${t}(v[j]);
-          if (ok[j]) { n += 1u; } else { reject_${t}(&acc, v[j]); }
-        }
+${perQuad(
+  (q) => `
+      let at${q} = start + vec4<u32>(${4 * q}u, ${4 * q + 1}u, ${4 * q + 2}u, ${4 * q + 3}u) * lanes;
+      // Beyond the end the last element is read again and left out.
+      let near${q} = min(at${q}, vec4<u32>(last - 1u));
+      let x${q} = load4_${t}(c, base + near${q});
+      let chosen${q} = (at${q} < vec4<u32>(last)) & selected4(maskBase + near${q});
+      let ok${q} = chosen${q} & isFinite_${t}(x${q});
+      if (any(chosen${q} & !ok${q})) { reject_${t}(&acc, x${q}, chosen${q} & !ok${q}); }
+      let n${q} = vec4<u32>(ok${q});
+      let lo${q} = select(vec4<${t}>(HIGHEST_${t}), x${q}, ok${q});
+      let hi${q} = select(vec4<${t}>(LOWEST_${t}), x${q}, ok${q});`,
+)}
+      let n = ${foldQuads('n', plus)};
+      if (n == 0u) { continue; }
+      let lo = ${foldQuads('lo', least)};
+      let hi = ${foldQuads('hi', greatest)};
+      let u = max(acc.u, unitOf_${t}(lo, hi));
+      var k = acc.k;
+      if (acc.n == 0u) {
+        // The first pivot is the element nearest to the mean of the tile, so that an outlier is none.
+${perQuad((q) => `        let far${q} = select(vec4<f32>(0.0), deviation4_${t}(x${q}, lo, u), ok${q});`)}
+        let middle = ${foldQuads('far', plus)} / f32(n);
+        k = lo;
+        var nearest = middle;
+${perQuad((q) =>
+  ['x', 'y', 'z', 'w']
+    .map(
+      (i) => `
+        if (ok${q}.${i} && abs(far${q}.${i} - middle) < nearest) {
+          nearest = abs(far${q}.${i} - middle);
+          k = x${q}.${i};
+        }`,
+    )
+    .join(''),
+)}
       }
-      if (n > 0u) { accumulate_${t}(&acc, v, ok, n); }
+${perQuad((q) => `      let d${q} = select(vec4<f32>(0.0), deviation4_${t}(x${q}, k, u), ok${q});`)}
+      let sum = ${foldQuads('d', plus)};
+      let mean = sum / f32(n);
+      let reach = max(abs(deviation_${t}(lo, k, u) - mean), abs(deviation_${t}(hi, k, u) - mean));
+      let e = exponentOf(reach);
+      let down = powerOfTwo(-(e / 2));
+      let rest = powerOfTwo(e / 2 - e);
+${perQuad(
+  (q) => `
+      let s${q} = select(vec4<f32>(0.0), (d${q} - mean) * down * rest, ok${q});
+      let square${q} = s${q} * s${q};`,
+)}
+      let m2 = ${foldQuads('square', plus)};
+      acc = merge_${t}(acc, Acc_${t}(n, 0u, 0u, 0u, k, u, sum, e + u, m2, lo, hi));
     }
     shared_${t}[localIndex] = acc;
     workgroupBarrier();
@@ -200,35 +267,6 @@ fn empty_${t}() -> Acc_${t} {
   return Acc_${t}(0u, 0u, 0u, 0u, ${t}(0), 0, 0.0, 0, 0.0, ${t}(0), ${t}(0));
 }
 ${t === 'f32' ? FLOAT_RULES : INTEGER_RULES}
-// Adds the n elements of a tile that are ok: two passes about a pivot, then Chan's merge into acc.
-fn accumulate_${t}(acc: ptr<function, Acc_${t}>, v: array<${t}, ${TILE}>, ok: array<bool, ${TILE}>, n: u32) {
-  var lo: ${t} = HIGHEST_${t};
-  var hi: ${t} = LOWEST_${t};
-  for (var j = 0u; j < ${TILE}u; j++) {
-    lo = select(lo, min(lo, v[j]), ok[j]);
-    hi = select(hi, max(hi, v[j]), ok[j]);
-  }
-  // Any element serves as the first pivot; the lowest is at hand.
-  let k = select(lo, (*acc).k, (*acc).n > 0u);
-  let u = max((*acc).u, unitOf_${t}(lo, hi));
-  var d: array<f32, ${TILE}>;
-  var sum = 0.0;
-  for (var j = 0u; j < ${TILE}u; j++) {
-    d[j] = select(0.0, deviation_${t}(v[j], k, u), ok[j]);
-    sum += d[j];
-  }
-  let mean = sum / f32(n);
-  let e = exponentOf(max(abs(deviation_${t}(lo, k, u) - mean), abs(deviation_${t}(hi, k, u) - mean)));
-  let down = powerOfTwo(-(e / 2));
-  let rest = powerOfTwo(e / 2 - e);
-  var m2 = 0.0;
-  for (var j = 0u; j < ${TILE}u; j++) {
-    let s = select(0.0, (d[j] - mean) * down * rest, ok[j]);
-    m2 += s * s;
-  }
-  *acc = merge_${t}(*acc, Acc_${t}(n, 0u, 0u, 0u, k, u, sum, e + u, m2, lo, hi));
-}
-
 fn merge_${t}(a: Acc_${t}, b: Acc_${t}) -> Acc_${t} {
   let nan = a.nan + b.nan;
   let posInf = a.posInf + b.posInf;
@@ -246,7 +284,13 @@ fn merge_${t}(a: Acc_${t}, b: Acc_${t}) -> Acc_${t} {
   let e = max(max(a.e, b.e), exponentOf(abs(d)) + u);
   let s = scaleDown(d, e - u);
   let m2 = scaleDown(a.m2, 2 * (e - a.e)) + scaleDown(b.m2, 2 * (e - b.e)) + s * s * na * (nb / f32(n));
-  return Acc_${t}(n, nan, posInf, negInf, a.k, u, sumA + (sumB + shift * nb), e, m2, min(a.lo, b.lo), max(a.hi, b.hi));
+  // Of the two pivots the one nearer to the common mean stays: sums of small deviations lose least.
+  let aboutA = sumA + (sumB + shift * nb);
+  let aboutB = sumB + (sumA - shift * na);
+  let useA = abs(aboutA) <= abs(aboutB);
+  let k = select(b.k, a.k, useA);
+  let sum = select(aboutB, aboutA, useA);
+  return Acc_${t}(n, nan, posInf, negInf, k, u, sum, e, m2, min(a.lo, b.lo), max(a.hi, b.hi));
 }
 
 fn writeRecord_${t}(at: u32, a: Acc_${t}) {
@@ -283,25 +327,31 @@ const FLOAT_RULES = `
 const HIGHEST_f32 = 0x1.fffffep+127f;
 const LOWEST_f32 = -HIGHEST_f32;
 fn unitOf_f32(lo: f32, hi: f32) -> i32 { return select(0, 64, max(-lo, hi) > 0x1p90f); }
-fn deviation_f32(x: f32, k: f32, u: i32) -> f32 {
+fn deviation_f32(x: f32, k: f32, u: i32) -> f32 { return deviation4_f32(vec4<f32>(x), k, u).x; }
+fn deviation4_f32(x: vec4<f32>, k: f32, u: i32) -> vec4<f32> {
   let unit = powerOfTwo(-u);
   return x * unit - k * unit;
 }
-fn isFinite_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
-fn reject_f32(acc: ptr<function, Acc_f32>, x: f32) {
-  let bits = bitcast<u32>(x);
-  if ((bits & 0x007fffffu) != 0u) { (*acc).nan += 1u; }
-  else if (bits == 0x7f800000u) { (*acc).posInf += 1u; }
-  else { (*acc).negInf += 1u; }
+fn isFinite_f32(x: vec4<f32>) -> vec4<bool> {
+  return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7f800000u)) != vec4<u32>(0x7f800000u);
+}
+fn reject_f32(acc: ptr<function, Acc_f32>, x: vec4<f32>, which: vec4<bool>) {
+  let bits = bitcast<vec4<u32>>(x);
+  let one = vec4<u32>(1u);
+  (*acc).nan += dot(vec4<u32>(which & ((bits & vec4<u32>(0x007fffffu)) != vec4<u32>(0u))), one);
+  (*acc).posInf += dot(vec4<u32>(which & (bits == vec4<u32>(0x7f800000u))), one);
+  (*acc).negInf += dot(vec4<u32>(which & (bits == vec4<u32>(0xff800000u))), one);
 }`;
 
 const INTEGER_RULES = `
 const HIGHEST_i32 = 2147483647;
 const LOWEST_i32 = -HIGHEST_i32 - 1;
 fn unitOf_i32(lo: i32, hi: i32) -> i32 { return 0; }
+fn deviation_i32(x: i32, k: i32, u: i32) -> f32 { return deviation4_i32(vec4<i32>(x), k, u).x; }
 // The difference of two int32 may need 33 bits: the halves are subtracted as integers and joined in float32.
-fn deviation_i32(x: i32, k: i32, u: i32) -> f32 {
-  return f32((x >> 16u) - (k >> 16u)) * 65536.0 + f32((x & 0xffff) - (k & 0xffff));
+fn deviation4_i32(x: vec4<i32>, k: i32, u: i32) -> vec4<f32> {
+  let high = vec4<f32>((x >> vec4<u32>(16u)) - vec4<i32>(k >> 16u));
+  return high * 65536.0 + vec4<f32>((x & vec4<i32>(0xffff)) - vec4<i32>(k & 0xffff));
 }
-fn isFinite_i32(x: i32) -> bool { return true; }
-fn reject_i32(acc: ptr<function, Acc_i32>, x: i32) {}`;
+fn isFinite_i32(x: vec4<i32>) -> vec4<bool> { return vec4<bool>(true); }
+fn reject_i32(acc: ptr<function, Acc_i32>, x: vec4<i32>, which: vec4<bool>) {}`;

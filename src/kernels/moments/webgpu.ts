@@ -58,8 +58,8 @@ function launch(
   const units = rows * chunks;
   const shape: ProgramShape = {
     channels,
-    inputs: names.map((name) => ({ name, type: bufferType(request.inputs.get(name)!) })),
-    mask: mask && bufferType(mask.tensor),
+    inputs: names.map((name) => ({ name, type: bufferType(device, request.inputs.get(name)!) })),
+    mask: mask && bufferType(device, mask.tensor),
   };
   const sizes = {
     units,
@@ -79,8 +79,8 @@ function launch(
   );
 }
 
-function bufferType(info: TensorInfo): BufferType {
-  return info.dtype === 'float32' ? 'f32' : 'i32';
+function bufferType(device: WebGpuDevice, info: TensorInfo): BufferType {
+  return device.bufferDtype(info) === 'float32' ? 'f32' : 'i32';
 }
 
 /** The same buffer seen as a vector: the program indexes it itself, and one pipeline serves all ranks. */
