@@ -1,0 +1,61 @@
+/** Faults of the GPU device: each becomes an exception, never a number. The loss of the device is another file. */
+import * as tf from '@tensorflow/tfjs-core';
+import { describe, expect, test } from 'vitest';
+
+import { BackendError } from '../../src/errors.js';
+import { maskedMoments } from '../../src/kernels/index.js';
+import { testBackend } from '../support/backend.js';
+
+await testBackend();
+
+interface Device {
+  createBuffer(descriptor: { size: number; usage: number }): unknown;
+}
+
+interface Limited {
+  readonly device: Device & { readonly limits: { readonly maxStorageBufferBindingSize: number } };
+}
+
+function backend(): Limited {
+  return tf.backend() as unknown as Limited;
+}
+
+describe('a fault of the device', () => {
+  test('outside of any launch is reported by the next read-back, once', async () => {
+    const values = tf.tensor1d([1, 2, 3]);
+    expect((await maskedMoments(values)).sum).toBe(6);
+    const impossible = 0; // a buffer that can be used for nothing
+    backend().device.createBuffer({ size: 16, usage: impossible });
+    await expect(maskedMoments(values)).rejects.toThrow(BackendError);
+    expect((await maskedMoments(values)).sum).toBe(6);
+    values.dispose();
+  });
+
+  test('inside a launch is reported by the read-back of that launch', async () => {
+    const values = tf.tensor1d([1, 2, 3]);
+    const { device } = backend();
+    const createBindGroup = (device as unknown as { createBindGroup: (d: object) => unknown })
+      .createBindGroup;
+    Object.assign(device, {
+      createBindGroup: (descriptor: { entries: object[] }) =>
+        createBindGroup.call(device, { ...descriptor, entries: descriptor.entries.slice(1) }),
+    });
+    const broken = maskedMoments(values);
+    Object.assign(device, { createBindGroup });
+    await expect(broken).rejects.toThrow(BackendError);
+    expect((await maskedMoments(values)).sum).toBe(6);
+    values.dispose();
+  });
+
+  test('a tensor that the device cannot bind is refused before the launch, with both sizes', async () => {
+    const bytes = backend().device.limits.maxStorageBufferBindingSize;
+    const { backend: own } = { backend: tf.backend() };
+    // No memory is needed to ask: the tensor is only described.
+    const dataId = own.write(null as never, [bytes / 4 + 1], 'float32');
+    const giant = tf.engine().makeTensorFromTensorInfo({ dataId, shape: [bytes / 4 + 1], dtype: 'float32' });
+    await expect(maskedMoments(giant)).rejects.toThrow(
+      new RegExp(`at most ${bytes} bytes.*${bytes + 4} bytes; split the batch`),
+    );
+    giant.dispose();
+  });
+});

@@ -1,0 +1,37 @@
+/**
+ * Starts the backend that the running test project is about, in the mode that tests need.
+ *
+ * One project exists per backend (see vitest.config.ts) and names it in `TENSORTALLY_TEST_BACKEND`. There is no
+ * fallback: a backend that cannot start fails the file that asks for it.
+ */
+
+import * as tf from '@tensorflow/tfjs-core';
+
+import { backendNames, initBackend, type BackendName } from '../../src/kernels/index.js';
+
+/** The backend of this project. */
+export function testedBackend(): BackendName {
+  const name = process.env.TENSORTALLY_TEST_BACKEND;
+  const known = backendNames.find((candidate) => candidate === name);
+  if (known === undefined) {
+    throw new Error(
+      `TENSORTALLY_TEST_BACKEND is ${name ?? 'unset'}: run this file in a project named backend:<name>`,
+    );
+  }
+  return known;
+}
+
+/**
+ * Boots the backend of this project and makes it strict: every kernel call is checked for leaked data, and small
+ * tensors stay on the device instead of being computed by the CPU code path of the webgpu backend.
+ *
+ * @throws BackendError if it cannot run here
+ */
+export async function testBackend(): Promise<BackendName> {
+  const name = testedBackend();
+  await initBackend(name);
+  if (tf.getBackend() !== name) throw new Error(`asked for ${name}, got ${tf.getBackend()}`);
+  tf.env().set('IS_TEST', true);
+  if (name === 'webgpu') tf.env().set('WEBGPU_CPU_FORWARD', false);
+  return name;
+}

@@ -1,0 +1,73 @@
+/**
+ * Counts how often a backend brings data from its device to the host.
+ *
+ * Only webgpu and tensorflow have a device apart: there, a read-back is a mapped staging buffer or a native tensor
+ * read. On cpu and wasm the memory is the host's own; what is counted there is reads through the backend interface,
+ * which a kernel needs for its inputs when it launches, but which awaiting a result must not cause.
+ */
+
+import * as tf from '@tensorflow/tfjs-core';
+import { vi } from 'vitest';
+
+import type { BackendName } from '../../src/kernels/index.js';
+
+interface Device {
+  createBuffer(descriptor: unknown): { mapAsync: (...args: unknown[]) => Promise<void> };
+}
+
+interface NodeBinding {
+  tensorDataSync(id: number): unknown;
+}
+
+/** Runs `body`; resolves to the number of read-backs that it caused. */
+export async function countReadBacks(backend: BackendName, body: () => Promise<unknown>): Promise<number> {
+  let reads = 0;
+  const spies: { mockRestore(): void }[] = [];
+  const active = tf.backend();
+  if (backend === 'webgpu') {
+    const { device } = active as unknown as { device: Device };
+    const createBuffer = device.createBuffer.bind(device);
+    const spied = vi.spyOn(device, 'createBuffer').mockImplementation((descriptor) => {
+      const buffer = createBuffer(descriptor);
+      const mapAsync = buffer.mapAsync.bind(buffer);
+      buffer.mapAsync = (...args) => {
+        reads++;
+        return mapAsync(...args);
+      };
+      return buffer;
+    });
+    spies.push(spied);
+  } else if (backend === 'tensorflow') {
+    // The functions of a native module cannot be replaced, but the backend's handle on the module can.
+    const node = active as unknown as { binding: NodeBinding };
+    const { binding } = node;
+    node.binding = Object.create(binding, {
+      tensorDataSync: {
+        value: (id: number) => {
+          reads++;
+          return binding.tensorDataSync(id);
+        },
+      },
+    }) as NodeBinding;
+    spies.push({ mockRestore: () => (node.binding = binding) });
+  } else {
+    const read = active.read.bind(active);
+    const readSync = active.readSync.bind(active);
+    spies.push(
+      vi.spyOn(active, 'read').mockImplementation((id) => {
+        reads++;
+        return read(id);
+      }),
+      vi.spyOn(active, 'readSync').mockImplementation((id) => {
+        reads++;
+        return readSync(id);
+      }),
+    );
+  }
+  try {
+    await body();
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+  return reads;
+}

@@ -1,0 +1,34 @@
+/** What the demo refuses before it starts anything. */
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { runDemo } from '../../../examples/ppo/run.js';
+import { ValueError } from '../../../src/errors.js';
+
+const options = { steps: 1, backend: 'cpu', seed: 1, out: undefined } as const;
+
+describe('runDemo', () => {
+  it.each([{ steps: 0 }, { steps: 1.5 }, { steps: NaN }, { seed: -1 }, { seed: 0.5 }])(
+    'refuses %o',
+    async (wrong) => {
+      const [input] = Object.keys(wrong);
+      await expect(runDemo({ ...options, ...wrong })).rejects.toMatchObject({
+        code: 'value',
+        input,
+        where: 'runDemo',
+      });
+    },
+  );
+
+  it('refuses a folder that holds a run, and leaves it as it was', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'ppo-run-'));
+    try {
+      await writeFile(join(folder, 'metrics.jsonl'), '');
+      await expect(runDemo({ ...options, out: folder })).rejects.toBeInstanceOf(ValueError);
+      expect(await readdir(folder)).toEqual(['metrics.jsonl']);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+});
