@@ -4,14 +4,31 @@
  * Per tile the mask is read once into a list of selected positions; each channel then gathers its selected values
  * into a dense float64 scratch and is reduced in two passes (mean, then deviations), and tiles merge by `mergeRows`.
  */
+import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import { Pending } from '../collect.js';
 import type { Expression } from '../expression.js';
 import { type MomentsRow, MomentsTable, emptyRow } from './record.js';
+import type { MomentsKernel } from './request.js';
 
 /** What tensors of the supported dtypes are made of on the host. */
 export type HostArray = Float32Array | Int32Array | Uint8Array;
 
+/** The kernel of a backend whose tensors the host can `view` as typed arrays, without copying them. */
+export function hostKernel(view: (backend: KernelBackend, info: TensorInfo) => HostArray): MomentsKernel {
+  return ({ backend, rows, cols, inputs, channels, mask }) => {
+    const arrays = new Map<string, HostArray>();
+    for (const [name, info] of inputs) arrays.set(name, view(backend, info));
+    const selection = mask && {
+      values: view(backend, mask.tensor),
+      stride: mask.stride,
+      offset: mask.offset,
+    };
+    return Pending.of(hostMoments({ rows, cols, inputs: arrays, channels, mask: selection }));
+  };
+}
+
 /** A `MomentsRequest` whose tensors are at hand as typed arrays. */
-export interface HostRequest {
+interface HostRequest {
   readonly rows: number;
   readonly cols: number;
   readonly inputs: ReadonlyMap<string, HostArray>;
@@ -23,7 +40,7 @@ export interface HostRequest {
 const TILE = 2048;
 
 /** One table per channel, in order. */
-export function hostMoments(request: HostRequest): MomentsTable[] {
+function hostMoments(request: HostRequest): MomentsTable[] {
   const { rows, cols, channels, mask } = request;
   const tables = channels.map(() => new MomentsTable(rows));
   const selected = new Int32Array(TILE);
