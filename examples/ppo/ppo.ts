@@ -4,6 +4,7 @@
  * What a micro-batch computed is shown to an observer while its tensors are alive, and freed right after; the update
  * does not know what the observer does with it.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import * as tf from '@tensorflow/tfjs';
 import type { UpdateConfig } from './config.js';
 import type { Network } from './policy.js';
@@ -164,6 +165,7 @@ async function descend<Seen extends { readonly [K in keyof Seen]: tf.Tensor }>(
       const mini = sliceRows(batch, first, Math.min(config.miniBatch, rows - first));
       norms.push(step(network, optimiser, mini, config, observe, tokenLoss));
       tf.dispose(Object.values(mini) as tf.Tensor[]);
+      await nextTurn(); // lets Ctrl-C be heard
     }
   }
   // Read once at the end: a read in the loop would stall the device between optimiser steps.

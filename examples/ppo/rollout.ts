@@ -4,6 +4,7 @@
  * Layout of a row, as trainers have it: the prompt on the right end of its `P` places (left-padded), then the response
  * from the left end of its `T` places (right-padded). Sampling happens on the host from the seeded stream.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import * as tf from '@tensorflow/tfjs';
 import type { Network } from './policy.js';
 import type { Random } from './random.js';
@@ -104,6 +105,7 @@ async function nextLogits(
     return actor.forward(seen, open, length - 1, 1);
   });
   const values = await logits.data<'float32'>();
+  await nextTurn(); // a backend without a device answers at once, and Ctrl-C would never be heard
   logits.dispose();
   return values;
 }

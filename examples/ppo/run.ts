@@ -1,7 +1,7 @@
 /**
  * The demo: checks its options, starts a backend, trains, shows progress, and sums up.
  */
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
@@ -15,8 +15,8 @@ import { train } from './trainer.js';
 
 /** What the demo can be asked. */
 export interface DemoOptions {
-  /** Training steps; {@link DEFAULT_STEPS} take about two minutes on two CPU cores. */
-  readonly steps: number;
+  /** Training steps. Left out, {@link DEFAULT_STEPS}, or as many as fit in {@link DEFAULT_SECONDS}. */
+  readonly steps: number | undefined;
   readonly backend: 'auto' | BackendName;
   /** Fixes prompts, samples and initial weights. */
   readonly seed: number;
@@ -24,8 +24,11 @@ export interface DemoOptions {
   readonly out: string | undefined;
 }
 
-/** Steps that show the whole curve. */
-export const DEFAULT_STEPS = 100;
+/** Steps that show the whole curve; about two minutes on two CPU cores with wasm or TensorFlow. */
+const DEFAULT_STEPS = 100;
+
+/** A run whose steps nobody set ends after this, so that a slow backend is no surprise. */
+const DEFAULT_SECONDS = 150;
 
 /**
  * Trains a small transformer to sort digits by PPO and shows what the engine measures meanwhile.
@@ -63,12 +66,15 @@ export async function runDemo(options: DemoOptions): Promise<void> {
 
 /** Trains, and shows every step; Ctrl-C and SIGTERM end it after the step in progress. */
 async function trainAndReport(
-  { steps, seed }: DemoOptions,
+  { steps: asked, seed }: DemoOptions,
   config: TrainerConfig,
   statistics: RunStatistics,
   progress: Progress,
 ): Promise<StepReport[]> {
   const reports: StepReport[] = [];
+  const steps = asked ?? DEFAULT_STEPS;
+  const began = performance.now();
+  const timeIsUp = new AbortController();
   let current = 0;
   const stop = stopOnSignal(() => {
     progress.line('stopping after this step; once more to stop at once');
@@ -77,7 +83,7 @@ async function trainAndReport(
     progress.start();
     await train(
       config,
-      { seed, steps, signal: stop.signal },
+      { seed, steps, signal: AbortSignal.any([stop.signal, timeIsUp.signal]) },
       {
         stepStarted: (step) => {
           current = step;
@@ -97,6 +103,14 @@ async function trainAndReport(
           const report = await statistics.finishStep(finished);
           reports.push(report);
           progress.step(report);
+          const isOver = asked === undefined && performance.now() - began > DEFAULT_SECONDS * 1000;
+          if (isOver && report.step < steps) {
+            timeIsUp.abort();
+            progress.line(
+              `${DEFAULT_SECONDS} s are over after ${report.step} of ${steps} steps; --steps sets their number, ` +
+                '`tensortally doctor` tells which faster backend this machine could have',
+            );
+          }
         },
       },
     );
@@ -145,14 +159,20 @@ function median(numbers: readonly number[]): number {
   return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
 }
 
-/** Two runs in one folder would mix their journals. */
+/** Two runs in one folder would mix their journals, and somebody else's files are not ours to replace. */
 function refuseUsedFolder(folder: string): void {
-  if (!existsSync(join(folder, 'metrics.jsonl'))) return;
+  const taken = ['metrics.jsonl', 'config.json'].find((file) => existsSync(join(folder, file)));
+  const isFile = existsSync(folder) && !statSync(folder).isDirectory();
+  if (folder !== '' && taken === undefined && !isFile) return;
   throw new ValueError({
     where: 'runDemo',
     input: 'out',
     expected: 'a folder without a run',
-    received: `${folder}, which holds one`,
+    received: isFile
+      ? `${folder}, which is a file`
+      : taken === undefined
+        ? 'no name'
+        : `${folder}, which holds ${taken}`,
     remedy: 'choose another folder or move that run away',
   });
 }
@@ -164,12 +184,12 @@ async function writeConfig(
   backend: BackendReport,
   config: TrainerConfig,
 ): Promise<void> {
-  const run = { seed, steps, backend, ...config };
-  await writeFile(join(folder, 'config.json'), `${JSON.stringify(run, undefined, 2)}\n`);
+  const run = { seed, steps: steps ?? `up to ${DEFAULT_STEPS}`, backend, ...config };
+  await writeFile(join(folder, 'config.json'), `${JSON.stringify(run, undefined, 2)}\n`, { flag: 'wx' });
 }
 
 function checkOptions({ steps, seed }: DemoOptions): void {
-  const refuse = (input: string, expected: string, received: number): never => {
+  const refuse = (input: string, expected: string, received: number): void => {
     throw new ValueError({
       where: 'runDemo',
       input,
@@ -178,8 +198,13 @@ function checkOptions({ steps, seed }: DemoOptions): void {
       remedy: `pass ${expected}`,
     });
   };
-  if (!Number.isSafeInteger(steps) || steps < 1) refuse('steps', 'a whole number from 1', steps);
-  if (!Number.isSafeInteger(seed) || seed < 0) refuse('seed', 'a whole number from 0', seed);
+  if (steps !== undefined && (!Number.isSafeInteger(steps) || steps < 1)) {
+    refuse('steps', 'a whole number from 1', steps);
+  }
+  // The generator takes 32 bits; a larger seed would silently be another one.
+  if (!Number.isSafeInteger(seed) || seed < 0 || seed >= 2 ** 32) {
+    refuse('seed', 'a whole number from 0 to 4294967295', seed);
+  }
 }
 
 /** Local time as `20250131-235959`: sorts as it should and fits every file system. */

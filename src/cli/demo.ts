@@ -16,13 +16,14 @@ export const demoCommand: CommandModule<object, DemoArguments> = {
     command
       .option('steps', {
         type: 'number',
-        describe: 'Training steps; left out, about two minutes',
+        describe: 'Training steps; left out, up to 100 in about two minutes',
         requiresArg: true,
       })
       .option('backend', {
         choices: ['auto', ...backendNames] as const,
         default: 'auto' as const,
         describe: 'Where to run',
+        requiresArg: true,
       })
       .option('seed', { type: 'number', default: 1, describe: 'Seed of all randomness', requiresArg: true })
       .option('out', { type: 'string', describe: 'Folder to write the metrics to', requiresArg: true })
@@ -35,7 +36,7 @@ export const demoCommand: CommandModule<object, DemoArguments> = {
       }),
   handler: async ({ steps, backend, seed, out }) => {
     // Only here: the other commands shall not load a training example.
-    const { DEFAULT_STEPS, runDemo } = await import('../../examples/ppo/run.js');
-    await runDemo({ steps: steps ?? DEFAULT_STEPS, backend, seed, out });
+    const { runDemo } = await import('../../examples/ppo/run.js');
+    await runDemo({ steps, backend, seed, out });
   },
 };

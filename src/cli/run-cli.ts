@@ -29,6 +29,7 @@ export async function runCli(words: readonly string[]): Promise<number> {
       describe: 'Show the stack of an error',
       global: true,
     })
+    .parserConfiguration({ 'duplicate-arguments-array': false }) // given twice, the last one counts
     .demandCommand(1, 'Name a command.')
     .strict()
     .recommendCommands()

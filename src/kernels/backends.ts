@@ -12,6 +12,7 @@ import { momentsKernels } from './moments/pass.js';
 import { mayHaveGpuDriver } from './vulkan-drivers.js';
 import { inspectTensorFlowBinding, loadTensorFlowBackend } from './tensorflow-binding.js';
 import {
+  assertWebGpuPackages,
   describeWebGpu,
   findAdapter,
   importPackage,
@@ -177,12 +178,9 @@ const probes: Readonly<Record<BackendName, () => Promise<{ reason: string; isGpu
     return { isGpu: usesGpu, reason: `TensorFlow ${tensorflowVersion} ${where}` };
   },
   webgpu: async () => {
+    assertWebGpuPackages();
     if (!mayHaveGpuDriver()) throw noAdapter('none: no Vulkan driver is installed');
     const { description } = await findAdapter();
-    await importPackage(
-      () => import('@tensorflow/tfjs-backend-webgpu'),
-      '@tensorflow/tfjs-backend-webgpu@4.22.0',
-    );
     const kind = description.isSoftware ? 'software adapter, chosen only by name' : 'hardware adapter';
     return { isGpu: !description.isSoftware, reason: `${kind}: ${description.device}` };
   },

@@ -74,6 +74,7 @@ let gpu: Gpu | undefined;
  * @throws BackendError if there is none, or a package is missing
  */
 export async function findAdapter(): Promise<{ adapter: Adapter; description: AdapterDescription }> {
+  assertWebGpuPackages();
   gpu ??= await startDawn();
   const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
   if (adapter === null) throw noAdapter('none');
@@ -84,6 +85,30 @@ export async function findAdapter(): Promise<{ adapter: Adapter; description: Ad
       WANTED_FEATURES.filter((f) => adapter.features.has(f)),
     ),
   };
+}
+
+/**
+ * Checks that both packages are installed, before anything is said about drivers.
+ *
+ * @throws BackendError naming what is missing and one command that installs it
+ */
+export function assertWebGpuPackages(): void {
+  const own = createRequire(import.meta.url);
+  const missing = ['webgpu', '@tensorflow/tfjs-backend-webgpu'].filter((name) => {
+    try {
+      own.resolve(`${name}/package.json`);
+      return false;
+    } catch {
+      return true;
+    }
+  });
+  if (missing.length === 0) return;
+  throw new BackendError({
+    where: 'initBackend',
+    expected: 'the packages webgpu and @tensorflow/tfjs-backend-webgpu',
+    received: `no ${missing.join(', no ')}`,
+    remedy: 'run `npm install webgpu @tensorflow/tfjs-backend-webgpu@4.22.0`',
+  });
 }
 
 /** The refusal where there is no adapter, with what can be done about it. */

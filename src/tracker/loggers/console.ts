@@ -45,7 +45,7 @@ export class ConsoleWriter implements StatsWriter {
     const title = point === undefined ? '' : ` (epoch ${String(point.epoch)}, step ${String(point.step)})`;
     const table = formatTable(data, {
       color: this.#color,
-      ...(isTTY === true && width !== undefined && { width }),
+      width: isTTY === true ? (width ?? FILE_WIDTH) : FILE_WIDTH,
       ...(this.#columns !== undefined && { columns: this.#columns }),
     });
     const text = this.#color ? `\x1b[1mstep ${String(step)}\x1b[0m` : `step ${String(step)}`;
@@ -63,6 +63,9 @@ interface Pair {
   readonly number: string;
   readonly isFinite: boolean;
 }
+
+/** Columns of text where there is no terminal to ask, e.g. in a log file. */
+const FILE_WIDTH = 120;
 
 /**
  * A table of `data`: sorted by name, top to bottom and then to the right, `__count` names left out.

@@ -4,6 +4,7 @@
  * Numbers that JSON does not have are the texts "NaN", "Infinity" and "-Infinity". Nothing is dropped, also not the
  * `__count` keys, so a run can be read back in full or replayed to another destination.
  */
+import type { CommitPoint } from './logger.js';
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { logWriteError } from './errors.js';
@@ -47,8 +48,9 @@ export class JsonlWriter implements StatsWriter {
   }
 
   /** @throws LogWriteError, e.g. for a full disk; the lines before stay readable */
-  async write(step: number, data: Readonly<Record<string, number>>): Promise<void> {
-    const line = `${JSON.stringify({ step, ts: this.#now(), data }, jsonNumber)}\n`;
+  async write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
+    const position = point && { epoch: point.epoch, epochStep: point.step };
+    const line = `${JSON.stringify({ step, ts: this.#now(), ...position, data }, jsonNumber)}\n`;
     // A line that was cut short stays as one unreadable line and takes no other with it.
     const bytes = Buffer.from(this.#isTorn ? `\n${line}` : line);
     try {
