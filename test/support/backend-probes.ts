@@ -36,7 +36,8 @@ const TENSORFLOW_PROBE = `${PROBE_FRAME}
     if (fs.existsSync(path.join(root, 'lib/napi-v8/tfjs_binding.node'))) require(root);
     else say('@tensorflow/tfjs-node-gpu has no binding; tensortally link-tensorflow makes one');
   } catch (error) {
-    say(error.message);
+    const isAbsent = error.code === 'MODULE_NOT_FOUND';
+    say(isAbsent ? 'its package is not installed; tensortally link-tensorflow fetches and links it' : error.message);
   }
   process.exit(0);
 `;

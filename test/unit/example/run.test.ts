@@ -9,7 +9,7 @@ import { ValueError } from '../../../src/errors.js';
 const options = { steps: 1, backend: 'cpu', seed: 1, out: undefined } as const;
 
 describe('runDemo', () => {
-  it.each([{ steps: 0 }, { steps: 1.5 }, { steps: NaN }, { seed: -1 }, { seed: 0.5 }])(
+  it.each([{ steps: 0 }, { steps: 1.5 }, { steps: NaN }, { seed: -1 }, { seed: 0.5 }, { seed: 2 ** 32 }])(
     'refuses %o',
     async (wrong) => {
       const [input] = Object.keys(wrong);
@@ -21,14 +21,24 @@ describe('runDemo', () => {
     },
   );
 
-  it('refuses a folder that holds a run, and leaves it as it was', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'ppo-run-'));
-    try {
-      await writeFile(join(folder, 'metrics.jsonl'), '');
-      await expect(runDemo({ ...options, out: folder })).rejects.toBeInstanceOf(ValueError);
-      expect(await readdir(folder)).toEqual(['metrics.jsonl']);
-    } finally {
-      await rm(folder, { recursive: true });
-    }
+  it.each(['metrics.jsonl', 'config.json'])(
+    'refuses a folder that holds %s, and leaves it as it was',
+    async (file) => {
+      const folder = await mkdtemp(join(tmpdir(), 'ppo-run-'));
+      try {
+        await writeFile(join(folder, file), 'mine');
+        await expect(runDemo({ ...options, out: folder })).rejects.toBeInstanceOf(ValueError);
+        expect(await readdir(folder)).toEqual([file]);
+      } finally {
+        await rm(folder, { recursive: true });
+      }
+    },
+  );
+
+  it('refuses a file and an empty name as its folder', async () => {
+    await expect(runDemo({ ...options, out: 'package.json' })).rejects.toThrow(
+      /package\.json, which is a file/,
+    );
+    await expect(runDemo({ ...options, out: '' })).rejects.toThrow(/got no name/);
   });
 });

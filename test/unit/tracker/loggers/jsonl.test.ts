@@ -36,6 +36,14 @@ describe('JsonlWriter', () => {
     ]);
   });
 
+  it('says at which point of the training a commit was made', async () => {
+    const path = join(folder, 'm.jsonl');
+    const writer = await JsonlWriter.open(path, { now: () => 5 });
+    await writer.write(12, { x: 1 }, { epoch: 2, step: 3 });
+    await writer.close();
+    expect(await lines(path)).toEqual(['{"step":12,"ts":5,"epoch":2,"epochStep":3,"data":{"x":1}}', '']);
+  });
+
   it('can be read while it is open, and appends to what is there', async () => {
     const path = join(folder, 'm.jsonl');
     await write(path, 0);
