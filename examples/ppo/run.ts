@@ -60,7 +60,7 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     await statistics.close();
   }
   const last = reports.at(-1)!;
-  new ConsoleWriter().write(last.step, last.metrics);
+  await new ConsoleWriter().write(last.step, last.metrics);
   summarise(reports, folder, progress);
 }
 

@@ -66,7 +66,17 @@ let considered: readonly BackendChoice[] = [];
  * @throws BackendError with the remedy if the named backend cannot run here
  * @example  const { backend, device } = await initBackend();
  */
-export async function initBackend(name: 'auto' | BackendName = 'auto'): Promise<BackendReport> {
+export function initBackend(name: 'auto' | BackendName = 'auto'): Promise<BackendReport> {
+  // One after the other: tfjs starts one backend at a time, and two that start together refuse each other or crash.
+  const started = starting.then(() => startBackend(name));
+  starting = started.catch(() => undefined);
+  return started;
+}
+
+/** The last call of `initBackend`, done or not. */
+let starting: Promise<unknown> = Promise.resolve();
+
+async function startBackend(name: 'auto' | BackendName): Promise<BackendReport> {
   if (name !== 'auto' && !backendNames.includes(name)) {
     throw new BackendError({
       where: WHERE,
@@ -136,23 +146,30 @@ async function chooseBackend(): Promise<{ backend: BackendName; considered: Back
       ],
     };
   }
-  // One after the other: what comes first may make the rest unnecessary, and loading TensorFlow takes a second.
   const seen: BackendChoice[] = [];
-  const look = async (name: BackendName): Promise<BackendChoice> => {
+  const best = await bestBackend(async (name) => {
     const choice = await probe(name);
     seen.push(choice);
     return choice;
-  };
-  const best = async (): Promise<BackendChoice> => {
-    const tensorflow = await look('tensorflow');
-    if (tensorflow.isGpu) return tensorflow;
-    const webgpu = await look('webgpu');
-    if (webgpu.isGpu) return webgpu;
-    if (tensorflow.available) return tensorflow;
-    const wasm = await look('wasm');
-    return wasm.available ? wasm : look('cpu');
-  };
-  return { backend: (await best()).backend, considered: seen };
+  });
+  return { backend: best.backend, considered: seen };
+}
+
+/**
+ * The order of `'auto'`: a hardware GPU first, TensorFlow before webgpu; then TensorFlow on the CPU, wasm, cpu.
+ *
+ * @param look probes one backend; asked one after the other, since what comes first may make the rest unnecessary
+ */
+export async function bestBackend(
+  look: (name: BackendName) => Promise<BackendChoice>,
+): Promise<BackendChoice> {
+  const tensorflow = await look('tensorflow');
+  if (tensorflow.isGpu) return tensorflow;
+  const webgpu = await look('webgpu');
+  if (webgpu.isGpu) return webgpu;
+  if (tensorflow.available) return tensorflow;
+  const wasm = await look('wasm');
+  return wasm.available ? wasm : look('cpu');
 }
 
 /** Whether a backend can run here. Loads what it has to load, but activates nothing. */

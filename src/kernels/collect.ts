@@ -137,6 +137,23 @@ export class Pending<T> implements Promise<T> {
     );
   }
 
+  /**
+   * Launches one after the other and joins the results as `all` does. If a launch throws, the results of those before
+   * it are released, since nobody will ever read them.
+   */
+  static launchAll<T extends readonly unknown[]>(launches: {
+    readonly [K in keyof T]: () => Pending<T[K]>;
+  }): Pending<T> {
+    const launched: Pending<unknown>[] = [];
+    try {
+      for (const launch of launches as readonly (() => Pending<unknown>)[]) launched.push(launch());
+    } catch (error) {
+      for (const pending of launched) pending.release();
+      throw error;
+    }
+    return Pending.all<T>(launched as unknown as { readonly [K in keyof T]: Pending<T[K]> });
+  }
+
   /** The same result, finished further on the host; adds no read-back. */
   map<U>(finish: (value: T) => U): Pending<U> {
     const { refusal } = this;
@@ -146,7 +163,10 @@ export class Pending<T> implements Promise<T> {
 
   /** Frees the device memory of a result that nobody wants. Awaiting it afterwards rejects. */
   release(): void {
+    if (this.#settled !== undefined) return;
     for (const block of this.#blocks) block.release();
+    this.#settled = Promise.reject(new Error('this Pending was released before it was read'));
+    this.#settled.catch(() => undefined);
   }
 
   then<A = T, B = never>(

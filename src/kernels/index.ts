@@ -8,7 +8,6 @@ export {
   type BackendReport,
 } from './backends.js';
 export { Pending, collect } from './collect.js';
-export { constant, evaluate, input, subtract, type Expression } from './expression.js';
 export { maskedMoments, momentsTables, type MaskedMomentsOptions } from './moments/index.js';
 export {
   Moments,

@@ -118,9 +118,10 @@ export interface RetainedTensor {
 /**
  * Keeps the data of `tensor` alive until `release()`, whatever the caller does with its own handle.
  *
- * @param tensor a live tensor, see `assertNumericTensor`
+ * @throws MissingInputError, DtypeError or DisposedTensorError for what is no live numeric tensor
  */
 export function retainTensor(tensor: tf.Tensor): RetainedTensor {
+  assertNumericTensor('retainTensor', 'tensor', tensor);
   const engine = tf.engine();
   const { backend } = engineInternals().state.tensorInfo.get(tensor.dataId)!;
   backend.incRef(tensor.dataId);

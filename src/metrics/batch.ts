@@ -5,7 +5,7 @@
  * needs and refuses a batch that lacks it.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import { MissingInputError, ShapeError } from '../errors.js';
+import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 
 /** One number per row: a `[B]` tensor or an array of B numbers. */
@@ -90,8 +90,7 @@ export function batchFromVerl(
     assertNumericTensor(WHERE, name, tensor);
     return tensor;
   };
-  const width = given('response_mask') ?? given('responses');
-  const responseWidth = width?.shape.at(-1) ?? options.responseWidth;
+  const responseWidth = widthOf(given('response_mask') ?? given('responses'), options.responseWidth);
   const fields: Partial<Record<keyof RolloutBatch, unknown>> = {};
   for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
     const tensor = given(name);
@@ -113,6 +112,28 @@ export function batchFromVerl(
 
 const WHERE = 'batchFromVerl';
 
+/** T of a batch, from the tensor that has it, else as given. */
+function widthOf(tensor: Tensor | undefined, given: number | undefined): number | undefined {
+  if (tensor !== undefined && tensor.rank !== 2) {
+    refuse(WHERE, 'responses', tensor, '[batch, response]');
+  }
+  const width = tensor?.shape[1] ?? given;
+  if (width !== undefined) assertWidth(WHERE, width);
+  return width;
+}
+
+/** @throws ValueError for a width that is no number of columns */
+function assertWidth(where: string, width: number): void {
+  if (Number.isSafeInteger(width) && width >= 0) return;
+  throw new ValueError({
+    where,
+    input: 'responseWidth',
+    expected: 'a whole number of response columns',
+    received: String(width),
+    remedy: 'pass the width T that responses are padded to',
+  });
+}
+
 /** Rows of the first field that has rows; 0 for a batch of totals only. */
 function rowsOf(fields: Partial<Record<keyof RolloutBatch, unknown>>): number {
   const tensorFields = ['attentionMask', ...Object.keys(RESPONSE_TENSORS)] as (keyof RolloutBatch)[];
@@ -128,12 +149,13 @@ function rowsOf(fields: Partial<Record<keyof RolloutBatch, unknown>>): number {
 }
 
 function columnLength(column: RowColumn): number {
-  return isTensorColumn(column) ? column.size : column.length;
+  if (isTensorColumn(column)) return column.size;
+  return typeof column === 'object' ? column.length : 0; // what is no list is refused by assertBatch
 }
 
 /** Whether a column is on a device. */
 export function isTensorColumn(column: RowColumn): column is Tensor {
-  return 'dataId' in column;
+  return typeof column === 'object' && 'dataId' in column;
 }
 
 /**
@@ -143,6 +165,7 @@ export function isTensorColumn(column: RowColumn): column is Tensor {
  */
 export function assertBatch(where: string, batch: RolloutBatch): void {
   const { batchSize, responseWidth, attentionMask } = batch;
+  if (responseWidth !== undefined) assertWidth(where, responseWidth);
   for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
     const tensor = batch[field as ResponseField];
     if (tensor === undefined) continue;
@@ -167,9 +190,14 @@ export function assertBatch(where: string, batch: RolloutBatch): void {
     __num_turns__: batch.numTurns,
     tool_call_counts: batch.toolCallCounts,
   };
+  if (batch.globalTokenNum !== undefined) {
+    assertNumbers(where, 'global_token_num', batch.globalTokenNum);
+  }
   for (const [name, column] of Object.entries(columns)) {
     if (column === undefined) continue;
-    if (isTensorColumn(column)) assertNumericTensor(where, name, column);
+    const mayBeTensor = name === 'prompt_length' || name === 'response_length';
+    if (mayBeTensor && isTensorColumn(column)) assertNumericTensor(where, name, column);
+    else assertNumbers(where, name, column);
     if (columnLength(column) === batchSize) continue;
     throw new ShapeError({
       where,
@@ -179,6 +207,22 @@ export function assertBatch(where: string, batch: RolloutBatch): void {
       remedy: 'pass the column of the same batch',
     });
   }
+}
+
+/** @throws DtypeError for a column that holds anything but numbers, e.g. BigInts, booleans, text or nulls */
+function assertNumbers(where: string, name: string, column: RowColumn): void {
+  const isList = typeof column === 'object' && 'length' in column;
+  const values: unknown[] = isList ? Array.from(column) : [];
+  const stranger = values.findIndex((value) => typeof value !== 'number');
+  if (isList && stranger === -1) return;
+  const kind = isTensorColumn(column) ? 'a tensor' : typeof column;
+  throw new DtypeError({
+    where,
+    input: name,
+    expected: 'an array of numbers',
+    received: isList ? `one with a ${typeof values[stranger]} at ${stranger}` : kind,
+    remedy: 'convert it first, e.g. Float64Array.from(column, Number), or Array.from(await tensor.data())',
+  });
 }
 
 function refuse(where: string, name: string, tensor: Tensor, expected: string): never {

@@ -1,7 +1,8 @@
 /** Data metrics of a step: scores, rewards, advantages, returns, values, explained variance, lengths. */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { ValueError } from '../errors.js';
-import { Moments, type MomentsTable, Pending, input, subtract } from '../kernels/index.js';
+import { input, subtract } from '../kernels/expression.js';
+import { Moments, type MomentsTable, Pending } from '../kernels/index.js';
 import { type MaskWindow, passTables } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { explainedVariance } from './explained-variance.js';
@@ -51,17 +52,16 @@ export function dataMetrics(batch: RolloutBatch, options: DataMetricsOptions = {
   const scores = requireTensors(WHERE, batch, ['tokenLevelScores', 'tokenLevelRewards']);
   const critic = useCritic ? requireTensors(WHERE, batch, ['values']).values : undefined;
 
-  const lengths = rowLengths(WHERE, batch, usesLengthColumns(semantics));
-  const rowSums = sequenceSums(batch, scores, tokens.responseMask, semantics);
-  const tokenTables = tokenMoments(tokens, critic);
-  return Pending.all<[RowLengths, SequenceSums, TokenTables]>([lengths, rowSums, tokenTables]).map(
-    ([tokensPerRow, sums, tables]) => ({
-      ...scoreMetrics(tokensPerRow, sums),
-      ...tokenMetrics(tables, semantics),
-      ...lengthMetrics(batch, tokensPerRow, maxResponseLength),
-      ...countMetrics(batch),
-    }),
-  );
+  return Pending.launchAll<[RowLengths, SequenceSums, TokenTables]>([
+    () => rowLengths(WHERE, batch, usesLengthColumns(semantics)),
+    () => sequenceSums(batch, scores, tokens.responseMask, semantics),
+    () => tokenMoments(tokens, critic),
+  ]).map(([tokensPerRow, sums, tables]) => ({
+    ...scoreMetrics(tokensPerRow, sums),
+    ...tokenMetrics(tables, semantics),
+    ...lengthMetrics(batch, tokensPerRow, maxResponseLength),
+    ...countMetrics(batch),
+  }));
 }
 
 /** Sum of the token-level tensor per row. */

@@ -1,6 +1,7 @@
 /** Tokens per row: from the batch's length columns where it has them, else counted in the attention mask. */
 import { MissingInputError } from '../errors.js';
-import { Moments, Pending, constant, input } from '../kernels/index.js';
+import { constant, input } from '../kernels/expression.js';
+import { Moments, Pending } from '../kernels/index.js';
 import { passTables } from '../kernels/moments/pass.js';
 import { type RolloutBatch, type RowColumn, isTensorColumn } from './batch.js';
 
@@ -18,17 +19,16 @@ export interface RowLengths {
  */
 export function rowLengths(where: string, batch: RolloutBatch, useColumns: boolean): Pending<RowLengths> {
   const { promptLength, responseLength } = batch;
-  const prompt =
-    useColumns && promptLength !== undefined
-      ? columnValues(where, promptLength)
-      : countTokens(where, batch, 'prompt');
-  const response =
-    useColumns && responseLength !== undefined
-      ? columnValues(where, responseLength)
-      : countTokens(where, batch, 'response');
-  return Pending.all<[Float64Array, Float64Array]>([prompt, response]).map(
-    ([promptTokens, responseTokens]) => ({ prompt: promptTokens, response: responseTokens }),
-  );
+  return Pending.launchAll<[Float64Array, Float64Array]>([
+    () =>
+      useColumns && promptLength !== undefined
+        ? columnValues(where, promptLength)
+        : countTokens(where, batch, 'prompt'),
+    () =>
+      useColumns && responseLength !== undefined
+        ? columnValues(where, responseLength)
+        : countTokens(where, batch, 'response'),
+  ]).map(([prompt, response]) => ({ prompt, response }));
 }
 
 /** Columns of the attention mask that are prompt, the rest being response. */

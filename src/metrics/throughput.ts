@@ -47,7 +47,7 @@ export function throughputMetrics(
       remedy: 'time the step and pass it as timingRaw.step',
     });
   }
-  if (!(nGpus >= 0)) {
+  if (typeof nGpus !== 'number' || !(nGpus >= 0 && nGpus < Infinity)) {
     throw new ValueError({
       where: WHERE,
       input: 'nGpus',

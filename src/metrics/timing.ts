@@ -64,7 +64,7 @@ export function timingMetrics(
     const metrics: Metrics = {};
     for (const [stage, seconds] of Object.entries(timingRaw)) metrics[`timing_s/${stage}`] = seconds;
     for (const [stage, tokensOf] of Object.entries(TOKENS_OF_STAGE)) {
-      const seconds = timingRaw[stage];
+      const seconds = Object.hasOwn(timingRaw, stage) ? timingRaw[stage] : undefined;
       if (seconds === undefined) continue;
       const tokens = tokensOf(lengths);
       metrics[`timing_per_token_ms/${stage}`] = tokens === 0 ? ofNoTokens : (seconds * 1000) / tokens;

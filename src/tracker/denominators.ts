@@ -36,7 +36,8 @@ export class MaskQueue {
 
   /** Adds a mask, and lets those go that every stat has used. */
   push(retained: RetainedTensor): void {
-    const usedByAll = this.#used.size === 0 ? 0 : Math.min(...this.#used.values());
+    let usedByAll = this.#used.size === 0 ? 0 : Infinity;
+    for (const used of this.#used.values()) usedByAll = Math.min(usedByAll, used);
     while (this.#released < usedByAll) {
       this.#held.shift()!.retained.release();
       this.#released++;

@@ -5,13 +5,7 @@
  * moments rows; what they mean is the business of whoever recorded them.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import {
-  type MomentsRow,
-  type MomentsTable,
-  type Pending,
-  collect,
-  momentsTables,
-} from '../kernels/index.js';
+import { type MomentsRow, type MomentsTable, Pending, emptyRow, momentsTables } from '../kernels/index.js';
 
 /** One fused pass over values that share a mask. */
 export class Launch {
@@ -30,18 +24,46 @@ export class Launch {
     if (refusal !== undefined) throw refusal;
   }
 
-  /** The row of `key`, once `Launch.read` has succeeded. */
+  /** The row of `key`, once it was read; empty if the device could not deliver it. */
   row(key: string): MomentsRow {
-    return this.#rows!.get(key)!;
+    return this.#rows!.get(key) ?? emptyRow;
   }
 
-  /** Brings the rows of all launches to the host in one read-back. If it fails, none of them counts as read. */
+  /**
+   * Brings the rows of all launches to the host in one read-back.
+   *
+   * @throws what the device reports. Rows that it could not deliver are gone then, and count as empty from now on; all
+   *   others are kept.
+   */
   static async read(launches: Iterable<Launch>): Promise<void> {
     const unread = [...new Set(launches)].filter((launch) => launch.#rows === undefined);
-    const read = await collect(...unread.map((launch) => launch.#pending));
-    read.forEach((tables, i) => {
-      unread[i]!.#rows = new Map(Object.entries(tables).map(([key, table]) => [key, table.total()]));
-    });
+    try {
+      // An array, not arguments: a tracker that is exported seldom has more launches than a call has room for.
+      const read = await Pending.all<readonly Record<string, MomentsTable>[]>(
+        unread.map((launch) => launch.#pending),
+      );
+      read.forEach((tables, i) => {
+        unread[i]!.#keep(tables);
+      });
+    } catch (error) {
+      await Promise.all(
+        unread.map((launch) =>
+          launch.#pending.then(
+            (tables) => {
+              launch.#keep(tables);
+            },
+            () => {
+              launch.#rows = new Map();
+            },
+          ),
+        ),
+      );
+      throw error;
+    }
+  }
+
+  #keep(tables: Readonly<Record<string, MomentsTable>>): void {
+    this.#rows = new Map(Object.entries(tables).map(([key, table]) => [key, table.total()]));
   }
 
   /** Frees the device memory of rows that nobody will read. */

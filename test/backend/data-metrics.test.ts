@@ -2,11 +2,13 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { describe, expect, test } from 'vitest';
 
+import { BackendError } from '../../src/errors.js';
+import { initBackend } from '../../src/kernels/index.js';
 import { type Metrics, batchFromVerl, computeDataMetrics } from '../../src/metrics/index.js';
 import { testBackend } from '../support/backend.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { seeded } from '../support/random.js';
-import { hostTensor } from '../support/tensors.js';
+import { deviceTensor, hostTensor } from '../support/tensors.js';
 import { countReadBacks } from '../support/transfers.js';
 
 const backend = await testBackend();
@@ -99,6 +101,31 @@ describe('data metrics do not depend on', () => {
   });
 });
 
+describe('a batch of one long row', () => {
+  test.each([
+    [100, 100],
+    [128, 128],
+    [64, 256],
+    [200, 1000],
+  ])('of %d prompt and %d response columns has the lengths of its mask', async (prompt, response) => {
+    const [promptTokens, responseTokens] = [prompt - 30, response - 17];
+    const values = Array.from({ length: prompt + response }, (_, i) =>
+      i >= 30 && i < prompt + responseTokens ? 1 : 0,
+    );
+    const attention_mask = hostTensor({ shape: [1, prompt + response], dtype: 'int32', values });
+    const response_mask = hostTensor({ shape: [1, response], dtype: 'int32', values: values.slice(prompt) });
+    const ones = tf.ones([1, response]);
+    const tensors = { attention_mask, response_mask, token_level_scores: ones, token_level_rewards: ones };
+    const batch = batchFromVerl({ ...tensors, advantages: ones, returns: ones });
+    expect(await computeDataMetrics(batch, { useCritic: false })).toMatchObject({
+      'prompt_length/mean': promptTokens,
+      'response_length/mean': responseTokens,
+      'critic/score/mean': responseTokens,
+    });
+    tf.dispose(tensors);
+  });
+});
+
 describe('a call of computeDataMetrics', () => {
   test('reads the device once', async () => {
     const reads = await countReadBacks(backend, () => metricsOf(rows()));
@@ -108,5 +135,25 @@ describe('a call of computeDataMetrics', () => {
 
   test('leaves nothing behind', async () => {
     await expectNoLeaks(() => metricsOf(rows()));
+  });
+
+  test('that is refused half way leaves nothing behind either', async () => {
+    const elsewhere = backend === 'cpu' ? 'wasm' : 'cpu';
+    await initBackend(elsewhere);
+    const stranger = tf.ones([2, 3]);
+    await initBackend(backend);
+    const grid = () => deviceTensor({ shape: [2, 3], values: [1, 2, 3, 4, 5, 6] });
+    const mask = deviceTensor({ shape: [2, 3], dtype: 'bool', values: [1, 1, 0, 1, 1, 1] });
+    const tensors = {
+      token_level_scores: grid(),
+      token_level_rewards: grid(),
+      advantages: grid(),
+      returns: grid(),
+    };
+    const batch = batchFromVerl({ attention_mask: mask, response_mask: mask, ...tensors, values: stranger });
+    await expectNoLeaks(async () => {
+      await expect(computeDataMetrics(batch)).rejects.toThrow(BackendError);
+    });
+    tf.dispose([mask, stranger, Object.values(tensors)]);
   });
 });

@@ -177,6 +177,11 @@ const magnitudes: MomentsCase[] = [
   momentsCase('rows with means far apart', [64, 65], (i, random) =>
     normal(random, 1e4 * Math.floor(i / 65), 1),
   ),
+  ...[1e-37, 1e-35, 1e-30, 1e-20].map((scale) =>
+    momentsCase(`normal numbers of ${scale}`, [2, 1000], (i) =>
+      Math.fround((2 + ((i * 7919) % 1000) / 1000) * scale),
+    ),
+  ),
   momentsCase('a drifting mean', [2, 20000], (i, random) => normal(random, i / 10, 1)),
   // Whatever a kernel takes as its point of reference, the first element or an extreme, may be far from the rest.
   ...[-1000, 1000].map((outlier) =>

@@ -58,6 +58,16 @@ export function maskedMoments<K extends string>(
   options?: MaskedMomentsOptions & { readonly axis?: undefined },
 ): Pending<Record<K, Moments>>;
 export function maskedMoments(
+  values: tf.Tensor,
+  mask?: tf.Tensor,
+  options?: MaskedMomentsOptions,
+): Pending<Moments | RowMoments>;
+export function maskedMoments<K extends string>(
+  values: Readonly<Record<K, tf.Tensor>>,
+  mask?: tf.Tensor,
+  options?: MaskedMomentsOptions,
+): Pending<Record<K, Moments | RowMoments>>;
+export function maskedMoments(
   values: tf.Tensor | Readonly<Record<string, tf.Tensor>>,
   mask?: tf.Tensor,
   options: MaskedMomentsOptions = {},

@@ -44,10 +44,10 @@ interface Block {
 
 export const tensorflowMoments: MomentsKernel = (request) => {
   const [r, c] = foldRows(request);
-  const launches = blocksOf(request, r, c).map((block) => launch(request, block));
-  return Pending.all<(readonly Part[])[]>(launches).map((parts) =>
-    assemble(parts.flat(), request.channels, request.rows),
+  const parts = Pending.launchAll<(readonly Part[])[]>(
+    blocksOf(request, r, c).map((block) => () => launch(request, block)),
   );
+  return parts.map((all) => assemble(all.flat(), request.channels, request.rows));
 };
 
 /** Whole rows of all channels together as far as the temporaries allow, else row by row and channel by channel. */
@@ -98,10 +98,12 @@ function launch(request: MomentsRequest, block: Block): Pending<Part[]> {
  * TensorFlow spreads a reduction over its outputs: one output keeps one core busy, a thousand keep all.
  */
 function foldRows({ rows, cols, inputs, mask }: MomentsRequest): [rows: number, cols: number] {
-  const shape = [...inputs.values()][0]?.shape ?? mask?.tensor.shape;
-  const last = shape?.at(-1) ?? cols;
-  const fold = rows === 1 && last >= 128 && cols / last <= 65_536;
-  return fold ? [cols / last, last] : [rows, cols];
+  const last = [...inputs.values()][0]?.shape.at(-1) ?? cols;
+  const leading = cols / last;
+  // A window of a wider mask cannot be folded with the values: its rows lie further apart.
+  const isDense = mask === undefined || mask.stride === cols;
+  const fold = rows === 1 && isDense && last >= 128 && leading <= 65_536 && Number.isInteger(leading);
+  return fold ? [leading, last] : [rows, cols];
 }
 
 function reduce(ops: OpScope, request: MomentsRequest, block: Block): RawTensor {
@@ -204,13 +206,20 @@ function selectionOf(
 
 /** The records of channel `channel` of `k` from the packed read-back of a block. */
 function decode(packed: Float64Array, channel: number, k: number, r: number): MomentsRow[] {
+  const columnOf = Object.fromEntries(
+    FIELDS.map((name, f) => [name, packed.subarray((f * k + channel) * r, (f * k + channel + 1) * r)]),
+  ) as Record<(typeof FIELDS)[number], Float64Array>;
+  const counts = packed.subarray(FIELDS.length * k * r);
   return Array.from({ length: r }, (_, row) => {
-    const value = (name: (typeof FIELDS)[number]): number =>
-      packed[(FIELDS.indexOf(name) * k + channel) * r + row]!;
-    const count = packed[FIELDS.length * k * r + row]!;
-    const [finite, nan, posInf] = [value('finite'), value('nan'), value('posInf')];
+    const count = counts[row]!;
+    const finite = columnOf.finite[row]!;
+    const nan = columnOf.nan[row]!;
+    const posInf = columnOf.posInf[row]!;
+    const min = columnOf.min[row]!;
+    const max = columnOf.max[row]!;
+    const sum = columnOf.sum[row]!;
+    const norm = columnOf.norm[row]!;
     const negInf = count - finite - nan - posInf;
-    const [min, max, sum, norm] = [value('min'), value('max'), value('sum'), value('norm')];
     return finite === 0 // then the fillers say nothing
       ? { count, nan, posInf, negInf, sum: 0, m2: 0, min: Infinity, max: -Infinity }
       : {

@@ -264,7 +264,7 @@ struct Acc_${t} {
 var<workgroup> shared_${t}: array<Acc_${t}, ${WORKGROUP}>;
 
 fn empty_${t}() -> Acc_${t} {
-  return Acc_${t}(0u, 0u, 0u, 0u, ${t}(0), 0, 0.0, 0, 0.0, ${t}(0), ${t}(0));
+  return Acc_${t}(0u, 0u, 0u, 0u, ${t}(0), -64, 0.0, 0, 0.0, ${t}(0), ${t}(0));
 }
 ${t === 'f32' ? FLOAT_RULES : INTEGER_RULES}
 fn merge_${t}(a: Acc_${t}, b: Acc_${t}) -> Acc_${t} {
@@ -323,10 +323,13 @@ fn scaleDown(x: f32, e: i32) -> f32 {
 
 const FLOAT_RULES = `
 // Deviations are kept in units of 2^u: 1 for all ordinary data, 2^64 once an element is so large that a sum of
-// deviations could overflow.
+// deviations could overflow, 2^-64 as long as all are so small that a deviation could be flushed to zero.
 const HIGHEST_f32 = 0x1.fffffep+127f;
 const LOWEST_f32 = -HIGHEST_f32;
-fn unitOf_f32(lo: f32, hi: f32) -> i32 { return select(0, 64, max(-lo, hi) > 0x1p90f); }
+fn unitOf_f32(lo: f32, hi: f32) -> i32 {
+  let largest = max(abs(lo), abs(hi));
+  return select(select(0, -64, largest < 0x1p-60f), 64, largest > 0x1p90f);
+}
 fn deviation_f32(x: f32, k: f32, u: i32) -> f32 { return deviation4_f32(vec4<f32>(x), k, u).x; }
 fn deviation4_f32(x: vec4<f32>, k: f32, u: i32) -> vec4<f32> {
   let unit = powerOfTwo(-u);

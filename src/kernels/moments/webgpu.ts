@@ -22,10 +22,11 @@ const MIN_CHUNK = 2048;
 export const webgpuMoments: MomentsKernel = (request) => {
   const device = webGpuDevice(request.backend);
   assertBindable(request, device.limits);
-  const launches = splitByBindings(request, device.limits).map((channels) =>
-    launch(device, request, channels),
+  const groups = splitByBindings(request, device.limits);
+  const tables = Pending.launchAll<MomentsTable[][]>(
+    groups.map((channels) => () => launch(device, request, channels)),
   );
-  return Pending.all(launches).map((tables) => tables.flat());
+  return tables.map((all) => all.flat());
 };
 
 /** Channels in groups whose inputs fit the number of buffers that a shader may bind. */

@@ -1,11 +1,14 @@
 /**
  * Commits as tables on a terminal: sorted names in columns, one number beside each.
  */
+import { logWriteError } from './errors.js';
 import type { CommitPoint, StatsWriter } from './logger.js';
 
 /** The part of a stream that a table needs. */
 export interface TextStream {
-  write(text: string): unknown;
+  write(text: string, done?: (error?: Error | null) => void): unknown;
+  once?(event: 'error', listener: (error: Error) => void): unknown;
+  off?(event: 'error', listener: (error: Error) => void): unknown;
   readonly isTTY?: boolean | undefined;
   /** Characters per line, on a terminal. */
   readonly columns?: number | undefined;
@@ -40,7 +43,8 @@ export class ConsoleWriter implements StatsWriter {
     this.#color = color ?? (stream.isTTY === true && !process.env.NO_COLOR);
   }
 
-  write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): void {
+  /** @throws LogWriteError if the stream is closed or full, e.g. a pipe whose reader has left */
+  write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
     const { isTTY, columns: width } = this.#stream;
     const title = point === undefined ? '' : ` (epoch ${String(point.epoch)}, step ${String(point.step)})`;
     const table = formatTable(data, {
@@ -49,12 +53,34 @@ export class ConsoleWriter implements StatsWriter {
       ...(this.#columns !== undefined && { columns: this.#columns }),
     });
     const text = this.#color ? `\x1b[1mstep ${String(step)}\x1b[0m` : `step ${String(step)}`;
-    this.#stream.write(`${text}${title}\n${table}`);
+    return writeOut(this.#stream, `${text}${title}\n${table}`);
   }
 
   close(): void {
     // The stream belongs to whoever made it.
   }
+}
+
+/** Writes, and waits where the stream can tell. Without a listener of ours, one that breaks would end the process. */
+function writeOut(stream: TextStream, text: string): Promise<void> {
+  if (stream.once === undefined) {
+    stream.write(text);
+    return Promise.resolve();
+  }
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error): void => {
+      reject(logWriteError('ConsoleWriter.write', 'stdout', error));
+    };
+    stream.once?.('error', fail);
+    stream.write(text, (error) => {
+      if (error instanceof Error) {
+        fail(error); // the stream emits it after this, so the listener has to stay
+        return;
+      }
+      stream.off?.('error', fail);
+      resolve();
+    });
+  });
 }
 
 /** A cell and how wide it looks. */
@@ -103,13 +129,17 @@ function layOut(pairs: readonly Pair[], count: number): Layout {
     const column = pairs.slice(start, start + rows);
     columns.push({
       pairs: column,
-      nameWidth: Math.max(...column.map(({ name }) => name.length)),
-      numberWidth: Math.max(...column.map(({ number }) => number.length)),
+      nameWidth: widest(column.map(({ name }) => name)),
+      numberWidth: widest(column.map(({ number }) => number)),
     });
   }
   // "│ name  number " per column, and the last border.
   const width = columns.reduce((sum, c) => sum + c.nameWidth + c.numberWidth + 5, 1);
   return { columns, rows, width };
+}
+
+function widest(texts: readonly string[]): number {
+  return texts.reduce((width, { length }) => Math.max(width, length), 0);
 }
 
 function draw({ columns, rows }: Layout, color: boolean): string {

@@ -34,6 +34,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   EROFS: 'choose a folder on a writable file system',
   EISDIR: 'choose a path that is not a folder',
   ENOTDIR: 'choose a path whose parents are all folders',
+  EPIPE: 'keep the reader of the pipe alive, or write to a file',
   EMFILE: 'raise the limit of open files (ulimit -n)',
 };
 

@@ -128,3 +128,9 @@ describe('a refusal', () => {
     expect(unhandled).toEqual([]);
   });
 });
+
+test('a result that is on the host already can be released too', async () => {
+  const pending = Pending.of(3);
+  pending.release();
+  await expect(pending).rejects.toThrow('released before it was read');
+});

@@ -183,3 +183,41 @@ describe('metrics give', () => {
     expect(Object.values(metrics).every((value) => typeof value === 'number')).toBe(true);
   });
 });
+
+describe('columns hold numbers', () => {
+  test.each([
+    ['BigInts, as int64 columns come', BigInt64Array.of(1n, 2n) as unknown as number[], /a bigint at 0/],
+    ['text', ['1', '2'] as unknown as number[], /a string at 0/],
+    ['booleans', [1, true] as unknown as number[], /a boolean at 1/],
+    ['nulls', [1, null] as unknown as number[], /a object at 1/],
+    ['one number', 3 as unknown as number[], /got number/],
+  ])('%s are refused', (_what, column, message) => {
+    for (const name of ['__num_turns__', 'tool_call_counts', 'prompt_length', 'global_token_num']) {
+      const attempt = () => batchFromVerl(tensors(), { [name]: column });
+      expect(attempt).toThrow(DtypeError);
+      expect(attempt).toThrow(message);
+    }
+  });
+
+  test('a tensor where an array belongs is refused', () => {
+    const turns = tf.tensor1d([1, 2]) as unknown as number[];
+    expect(() => batchFromVerl(tensors(), { __num_turns__: turns })).toThrow(/__num_turns__.*got a tensor/);
+  });
+});
+
+describe('the response width', () => {
+  test.each([-3, 2.5, NaN, '4' as unknown as number])('%s is refused', (responseWidth) => {
+    const attempt = () => batchFromVerl({ attention_mask: tf.ones([3, 6]) }, {}, { responseWidth });
+    expect(attempt).toThrow(ValueError);
+    expect(attempt).toThrow(/responseWidth.*whole number/);
+  });
+
+  test('that is wider than the attention mask is refused', () => {
+    const attempt = () => batchFromVerl({ attention_mask: tf.ones([3, 6]) }, {}, { responseWidth: 7 });
+    expect(attempt).toThrow(ShapeError);
+  });
+
+  test('is not taken from a vector', () => {
+    expect(() => batchFromVerl({ responses: tf.ones([3]) })).toThrow(ShapeError);
+  });
+});

@@ -1,4 +1,5 @@
 /** The table on the terminal: order, width, numbers, colour. */
+import { Writable } from 'node:stream';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ConsoleWriter, formatTable } from '../../../../src/tracker/index.js';
 import { formatNumber } from '../../../../src/tracker/loggers/console.js';
@@ -60,7 +61,7 @@ describe('ConsoleWriter', () => {
     vi.unstubAllEnvs();
   });
 
-  function print(stream: { isTTY?: boolean; columns?: number }): string {
+  async function print(stream: { isTTY?: boolean; columns?: number }): Promise<string> {
     let text = '';
     const writer = new ConsoleWriter({
       stream: {
@@ -70,23 +71,35 @@ describe('ConsoleWriter', () => {
         },
       },
     });
-    writer.write(12, five, { epoch: 1, step: 3 });
+    await writer.write(12, five, { epoch: 1, step: 3 });
     writer.close();
     return text;
   }
 
-  it('heads the table with the step, and uses no colour off a terminal', () => {
-    expect(print({})).toBe(`step 12 (epoch 1, step 3)\n${formatTable(five)}`);
+  it('heads the table with the step, and uses no colour off a terminal', async () => {
+    expect(await print({})).toBe(`step 12 (epoch 1, step 3)\n${formatTable(five)}`);
   });
 
-  it('keeps to the width of the terminal and colours there, unless NO_COLOR is set', () => {
+  it('keeps to the width of the terminal and colours there, unless NO_COLOR is set', async () => {
     vi.stubEnv('NO_COLOR', undefined);
-    const coloured = print({ isTTY: true, columns: 25 });
+    const coloured = await print({ isTTY: true, columns: 25 });
     expect(coloured).toContain('\x1b[31m');
     vi.stubEnv('NO_COLOR', '1');
-    const plain = print({ isTTY: true, columns: 25 });
+    const plain = await print({ isTTY: true, columns: 25 });
     expect(plain).toBe(`step 12 (epoch 1, step 3)\n${formatTable(five, { width: 25 })}`);
     // eslint-disable-next-line no-control-regex -- colour is made of control characters
     expect(coloured.replace(/\x1b\[\d+m/g, '')).toBe(plain);
+  });
+
+  it('reports a broken stream to whoever writes, and to nobody else', async () => {
+    const broken = new Writable({
+      write: (_chunk, _encoding, done) => {
+        done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+      },
+    });
+    const written = new ConsoleWriter({ stream: broken }).write(1, five);
+    // An error event without a listener would end the process.
+    await expect(written).rejects.toMatchObject({ code: 'log_write', received: 'EPIPE' });
+    await new Promise((resolve) => setImmediate(resolve));
   });
 });
