@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 import { BackendError } from '../../src/errors.js';
 import { maskedMoments } from '../../src/kernels/index.js';
+import { StatsTracker } from '../../src/tracker/index.js';
 import { testBackend } from '../support/backend.js';
 
 await testBackend();
@@ -57,5 +58,23 @@ describe('a fault of the device', () => {
       new RegExp(`at most ${bytes} bytes.*${bytes + 4} bytes; split the batch`),
     );
     giant.dispose();
+  });
+
+  test('costs a tracker what was on the device, once, and nothing after that', async () => {
+    const tracker = new StatsTracker();
+    const record = () => {
+      tf.tidy(() => {
+        tracker.denominator({ m: tf.tensor1d([1, 1], 'bool') });
+        tracker.stat({ v: tf.tensor1d([1, 3]) }, { denominator: 'm' });
+      });
+    };
+    record();
+    tracker.scalar({ s: 4 });
+    backend().device.createBuffer({ size: 16, usage: 0 });
+    await expect(tracker.export()).rejects.toThrow(BackendError);
+    // What the device could not deliver counts as empty; what was on the host is all there.
+    expect(await tracker.export()).toEqual({ m: 0, s: 4, s__count: 1 });
+    record();
+    expect(await tracker.export()).toEqual({ m: 2, 'v/avg': 2, 'v/max': 3, 'v/min': 1 });
   });
 });
