@@ -15,18 +15,14 @@ import {
   readLinkRecord,
   type LinkRecord,
 } from '../../kernels/tensorflow-binding.js';
+import { removeAbandoned } from './abandoned.js';
 import { fetchedMark } from './fetch-package.js';
 
 /** Makes an empty folder in which a binding can be built and, where a killed run left one behind, clears that. */
 export async function makeWorkshop(directory: string): Promise<string> {
   const folder = path.join(directory, linkFolder);
   await mkdir(folder, { recursive: true });
-  for (const name of await readdir(folder)) {
-    const owner = /^building-(\d+)$/.exec(name)?.[1];
-    if (owner !== undefined && (Number(owner) === process.pid || !isRunning(Number(owner)))) {
-      await rm(path.join(folder, name), { recursive: true });
-    }
-  }
+  await removeAbandoned(folder, 'building-');
   const workshop = path.join(folder, `building-${process.pid}`);
   await mkdir(workshop);
   return workshop;
@@ -98,13 +94,4 @@ function replacedBinding(directory: string): string {
 
 async function removeIfEmpty(folder: string): Promise<void> {
   if (existsSync(folder) && (await readdir(folder)).length === 0) await rmdir(folder);
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
-  }
 }

@@ -11,6 +11,7 @@ import path from 'node:path';
 import { BackendError } from '../../errors.js';
 import { linkFolder, nodePackages, nodePackageVersion } from '../../kernels/tensorflow-binding.js';
 import { ownPackage } from '../own-package.js';
+import { removeAbandoned } from './abandoned.js';
 import { isNotFound, lastLine, type RunCommand } from './run-command.js';
 
 const name = nodePackages[0];
@@ -27,6 +28,9 @@ export function fetchedMark(directory: string): string {
   return path.join(directory, linkFolder, 'fetched');
 }
 
+/** Name of the folder that npm installs into, before the process that owns it. */
+const WORKSHOP = '.tensortally-fetch-';
+
 /**
  * Fetches the node package into `nodeModules` and returns its directory. Changes no package.json and no lock file.
  *
@@ -34,9 +38,10 @@ export function fetchedMark(directory: string): string {
  */
 export async function fetchNodePackage(run: RunCommand, nodeModules: string): Promise<string> {
   const target = path.join(nodeModules, name);
-  const workshop = path.join(nodeModules, `.tensortally-fetch-${process.pid}`);
-  await rm(workshop, { recursive: true, force: true });
-  await mkdir(workshop, { recursive: true });
+  const workshop = path.join(nodeModules, `${WORKSHOP}${process.pid}`);
+  await mkdir(nodeModules, { recursive: true });
+  await removeAbandoned(nodeModules, WORKSHOP); // a few hundred megabytes each
+  await mkdir(workshop);
   try {
     await writeFile(path.join(workshop, 'package.json'), '{ "private": true }\n');
     const settings = path.join(path.dirname(nodeModules), '.npmrc');

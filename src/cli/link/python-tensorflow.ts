@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { BackendError } from '../../errors.js';
-import { isNotFound, lastLine, type RunCommand } from './run-command.js';
+import { type CommandOutcome, isNotFound, lastLine, type RunCommand } from './run-command.js';
 
 /** A TensorFlow wheel, as far as linking needs it. */
 export interface PythonTensorFlow {
@@ -106,20 +106,28 @@ export async function findPythonTensorFlow(run: RunCommand, python: string): Pro
 }
 
 async function ask(run: RunCommand, python: string): Promise<Answer> {
+  const { status, signal, stdout, stderr } = await start(run, python);
+  const said = lastLine(stdout);
+  if (status === 0 && said.startsWith('{')) return JSON.parse(said) as Answer;
+  const end = status === 0 ? 'it did not answer as a Python does' : (signal ?? `exit status ${status}`);
+  throw refusal(
+    'a Python of 3.9 or later',
+    `${python}, which failed: ${lastLine(stderr) || end}`,
+    'name a working interpreter with --python',
+  );
+}
+
+/** Runs the question; a program that cannot be started at all is refused in a sentence. */
+async function start(run: RunCommand, python: string): Promise<CommandOutcome> {
   try {
-    const { status, signal, stdout, stderr } = await run(python, ['-c', question]);
-    if (status === 0) return JSON.parse(lastLine(stdout)) as Answer;
-    const end = signal ?? `exit status ${status}`;
-    throw refusal(
-      'a Python of 3.9 or later',
-      `${python}, which failed: ${lastLine(stderr) || end}`,
-      'name a working interpreter with --python',
-    );
+    return await run(python, ['-c', question]);
   } catch (error) {
-    if (!isNotFound(error)) throw error;
+    const { code } = error as NodeJS.ErrnoException;
     throw refusal(
       'a Python interpreter',
-      `no program ${python}`,
+      isNotFound(error)
+        ? `no program ${python}`
+        : `"${python}", which cannot be started (${code ?? String(error)})`,
       'name one with --python, e.g. --python .venv/bin/python3',
     );
   }

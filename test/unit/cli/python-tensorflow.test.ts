@@ -72,6 +72,16 @@ describe('refused is', () => {
     expect((await refusal(answering({ status: 1 }))).received).toContain('exit status 1');
   });
 
+  test('a program that is no Python, though it succeeds', async () => {
+    expect((await refusal(answering({ status: 0, stdout: '' }))).received).toContain('did not answer');
+    expect((await refusal(answering({ status: 0, stdout: 'hello' }))).received).toContain('did not answer');
+  });
+
+  test('a file that may not be executed', async () => {
+    const denied = Object.assign(new Error('spawn my-python EACCES'), { code: 'EACCES' });
+    expect((await refusal(() => Promise.reject(denied))).received).toContain('EACCES');
+  });
+
   test('a Python without TensorFlow, with the command to install it there', async () => {
     const { remedy } = await refusal(answering({ stdout: pythonAnswer({ version: null, wheel: null }) }));
     expect(remedy).toContain('/env/bin/python3 -m pip install tensorflow');
