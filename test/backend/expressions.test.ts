@@ -66,6 +66,23 @@ test.each(PASSES.map((channels, index) => ({ index, channels })))('pass $index',
   });
 });
 
+test('the same expression twice is counted once for each', async () => {
+  const a = deviceTensor({ shape: [1, 3], values: [1, 2, 4] });
+  const same = input('a');
+  const { x, y } = await passTables({
+    where: 'test',
+    rows: 1,
+    cols: 3,
+    inputs: { a },
+    channels: { x: same, y: same },
+  });
+  expect([x.row(0), y.row(0)].map(({ count, sum }) => [count, sum])).toEqual([
+    [3, 7],
+    [3, 7],
+  ]);
+  a.dispose();
+});
+
 test('a window of a wider mask selects by its own columns', async () => {
   const wide = deviceTensor({ shape: [2, 5], dtype: 'int32', values: [1, 0, 1, 0, 1, 0, 0, 0, 1, 1] });
   const a = deviceTensor({ shape: [2, 3], values: [1, 2, 3, 4, 5, 6] });

@@ -237,7 +237,7 @@ export class RowMoments extends Array<Moments> {
   /** Finishes every row of a table. */
   static fromTable(table: MomentsTable, nonFinite: NonFinitePolicy = 'propagate'): RowMoments {
     const rows = new RowMoments();
-    for (const row of table) rows.push(new Moments(row, nonFinite));
+    for (let i = 0; i < table.length; i++) rows.push(new Moments(table.row(i), nonFinite));
     return rows;
   }
 

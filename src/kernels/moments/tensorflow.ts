@@ -39,7 +39,9 @@ interface Block {
   readonly c: number;
   readonly firstRow: number;
   readonly rowCount: number;
+  /** The channels that it covers, and the index of the first of them in the request. */
   readonly channels: readonly Expression[];
+  readonly firstChannel: number;
 }
 
 export const tensorflowMoments: MomentsKernel = (request) => {
@@ -47,12 +49,12 @@ export const tensorflowMoments: MomentsKernel = (request) => {
   const parts = Pending.launchAll<(readonly Part[])[]>(
     blocksOf(request, r, c).map((block) => () => launch(request, block)),
   );
-  return parts.map((all) => assemble(all.flat(), request.channels, request.rows));
+  return parts.map((all) => assemble(all.flat(), request.channels.length, request.rows));
 };
 
 /** Whole rows of all channels together as far as the temporaries allow, else row by row and channel by channel. */
 function blocksOf({ backend, channels }: MomentsRequest, r: number, c: number): Block[] {
-  if (usesGpu(backend)) return [{ r, c, firstRow: 0, rowCount: r, channels }];
+  if (usesGpu(backend)) return [{ r, c, firstRow: 0, rowCount: r, channels, firstChannel: 0 }];
   const rowBytes = c * Float64Array.BYTES_PER_ELEMENT;
   const together = Math.max(1, Math.min(channels.length, Math.floor(CPU_TEMPORARY_BYTES / rowBytes)));
   const rowCount = Math.max(1, Math.floor(CPU_TEMPORARY_BYTES / (rowBytes * together)));
@@ -65,6 +67,7 @@ function blocksOf({ backend, channels }: MomentsRequest, r: number, c: number): 
         firstRow,
         rowCount: Math.min(rowCount, r - firstRow),
         channels: channels.slice(first, first + together),
+        firstChannel: first,
       });
     }
   }
@@ -73,20 +76,21 @@ function blocksOf({ backend, channels }: MomentsRequest, r: number, c: number): 
 
 /** The records of one channel in one block. */
 interface Part {
-  readonly channel: Expression;
+  /** Index of the channel in the request; the same expression may be asked for twice. */
+  readonly channel: number;
   readonly firstRow: number;
   readonly records: readonly MomentsRow[];
 }
 
 function launch(request: MomentsRequest, block: Block): Pending<Part[]> {
-  const { channels, rowCount, firstRow } = block;
+  const { channels, firstChannel, rowCount, firstRow } = block;
   const tensor = withOps(request.backend, 'maskedMoments', (ops) => ops.keep(reduce(ops, request, block)));
   const length = (FIELDS.length * channels.length + 1) * rowCount;
   const device = new DeviceBlock(tensorflowReader(request.backend), { tensor, length });
   return new Pending([device], ([bytes]) => {
     const packed = new Float64Array(bytes!);
-    return channels.map((channel, k) => ({
-      channel,
+    return channels.map((_expression, k) => ({
+      channel: firstChannel + k,
       firstRow,
       records: decode(packed, k, channels.length, rowCount),
     }));
@@ -236,14 +240,14 @@ function decode(packed: Float64Array, channel: number, k: number, r: number): Mo
 }
 
 /** One table per channel. Rows of a folded matrix merge in order into the one row that was asked for. */
-function assemble(parts: readonly Part[], channels: readonly Expression[], rows: number): MomentsTable[] {
-  return channels.map((channel) => {
-    const table = new MomentsTable(rows);
-    for (const { firstRow, records } of parts.filter((part) => part.channel === channel)) {
-      records.forEach((record, row) => {
-        table.add(rows === 1 ? 0 : firstRow + row, record);
-      });
-    }
-    return table;
-  });
+function assemble(parts: readonly Part[], channels: number, rows: number): MomentsTable[] {
+  const tables = Array.from({ length: channels }, () => new MomentsTable(rows));
+  for (const { channel, firstRow, records } of parts) {
+    const table = tables[channel]!;
+    records.forEach((record, row) => {
+      if (rows === 1) table.add(0, record);
+      else table.set(firstRow + row, record);
+    });
+  }
+  return tables;
 }

@@ -118,7 +118,8 @@ function decodeTable(
   const words = new DataView(bytes);
   for (let unit = 0; unit < rows * chunks; unit++) {
     const record = decodeRecord(words, (firstUnit + unit) * RECORD_WORDS * 4, type);
-    table.add(Math.floor(unit / chunks), record);
+    if (chunks === 1) table.set(unit, record);
+    else table.add(Math.floor(unit / chunks), record);
   }
   return table;
 }
