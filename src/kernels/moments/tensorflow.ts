@@ -210,33 +210,32 @@ function selectionOf(
 
 /** The records of channel `channel` of `k` from the packed read-back of a block. */
 function decode(packed: Float64Array, channel: number, k: number, r: number): MomentsRow[] {
-  const columnOf = Object.fromEntries(
-    FIELDS.map((name, f) => [name, packed.subarray((f * k + channel) * r, (f * k + channel + 1) * r)]),
-  ) as Record<(typeof FIELDS)[number], Float64Array>;
+  const column = (name: (typeof FIELDS)[number]): Float64Array => {
+    const start = (FIELDS.indexOf(name) * k + channel) * r;
+    return packed.subarray(start, start + r);
+  };
+  const [finites, nans, posInfs] = [column('finite'), column('nan'), column('posInf')] as const;
+  const [mins, maxs, sums, norms] = [column('min'), column('max'), column('sum'), column('norm')] as const;
   const counts = packed.subarray(FIELDS.length * k * r);
-  return Array.from({ length: r }, (_, row) => {
-    const count = counts[row]!;
-    const finite = columnOf.finite[row]!;
-    const nan = columnOf.nan[row]!;
-    const posInf = columnOf.posInf[row]!;
-    const min = columnOf.min[row]!;
-    const max = columnOf.max[row]!;
-    const sum = columnOf.sum[row]!;
-    const norm = columnOf.norm[row]!;
-    const negInf = count - finite - nan - posInf;
-    return finite === 0 // then the fillers say nothing
-      ? { count, nan, posInf, negInf, sum: 0, m2: 0, min: Infinity, max: -Infinity }
-      : {
-          count,
-          nan,
-          posInf,
-          negInf,
-          sum: max * finite + sum,
-          m2: Math.max(0, norm * norm - (sum * sum) / finite),
-          min,
-          max,
-        };
-  });
+  const records: MomentsRow[] = [];
+  for (let row = 0; row < r; row++) {
+    const [count, finite] = [counts[row]!, finites[row]!];
+    const [nan, posInf] = [nans[row]!, posInfs[row]!];
+    // Where nothing is finite the fillers say nothing.
+    const isEmpty = finite === 0;
+    const [max, sum, norm] = [maxs[row]!, sums[row]!, norms[row]!];
+    records.push({
+      count,
+      nan,
+      posInf,
+      negInf: count - finite - nan - posInf,
+      sum: isEmpty ? 0 : max * finite + sum,
+      m2: isEmpty ? 0 : Math.max(0, norm * norm - (sum * sum) / finite),
+      min: isEmpty ? Infinity : mins[row]!,
+      max: isEmpty ? -Infinity : max,
+    });
+  }
+  return records;
 }
 
 /** One table per channel. Rows of a folded matrix merge in order into the one row that was asked for. */
