@@ -9,6 +9,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import { type BackendName, backendNames } from './backend-names.js';
 import { momentsKernels } from './moments/pass.js';
+import { runningBackend } from './residency.js';
 import { mayHaveGpuDriver } from './vulkan-drivers.js';
 import { inspectTensorFlowBinding, loadTensorFlowBackend } from './tensorflow-binding.js';
 import {
@@ -304,6 +305,6 @@ function activeName(): string | undefined {
 function activeBackend(): { name: BackendName; backend: tf.KernelBackend } | undefined {
   const name = backendNames.find((candidate) => candidate === activeName());
   if (name === undefined) return undefined;
-  const backend = (tf.engine() as unknown as { registry: Record<string, tf.KernelBackend> }).registry[name];
+  const backend = runningBackend(name);
   return backend === undefined ? undefined : { name, backend };
 }

@@ -29,6 +29,11 @@ function engineInternals(): EngineInternals {
   return tf.engine();
 }
 
+/** The backend that runs under `name`; asking starts none. */
+export function runningBackend(name: string): tf.KernelBackend | undefined {
+  return engineInternals().registry[name];
+}
+
 /** The name under which the engine knows `backend`. */
 function registeredName(backend: tf.KernelBackend): string {
   const { registry } = engineInternals();

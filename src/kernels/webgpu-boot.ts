@@ -7,6 +7,7 @@
 import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
+import { runningBackend } from './residency.js';
 
 /** What the driver says about the processor behind a WebGPU device. */
 export interface AdapterDescription {
@@ -125,7 +126,7 @@ export function noAdapter(received: string): BackendError {
 
 /** Registers `webgpu` with a device of our own unless a webgpu backend is already running on a live device. */
 export async function registerWebGpu(): Promise<void> {
-  const running = runningWebGpu();
+  const running = runningBackend('webgpu');
   if (running !== undefined) {
     if (!(await isLost(running))) return;
     tf.removeBackend('webgpu'); // its tensors are lost with the device
@@ -166,10 +167,6 @@ export function webGpuPackageVersion(): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function runningWebGpu(): tf.KernelBackend | undefined {
-  return (tf.engine() as unknown as { registry: Record<string, tf.KernelBackend> }).registry.webgpu;
 }
 
 function describe(info: AdapterInfo, features: readonly string[]): AdapterDescription {

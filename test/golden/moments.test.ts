@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { maskedMoments, type Moments, type RowMoments } from '../../src/kernels/index.js';
 import { testBackend } from '../support/backend.js';
 import { decodeInputs, isRefusal, loadGolden, toleranceOf, type GoldenCase } from '../support/golden.js';
+import { KEYS } from '../support/golden-moments.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { goldenTensors } from '../support/tensors.js';
 
@@ -14,18 +15,6 @@ const { cases } = loadGolden('moments');
 
 /** Golden policies and the option that asks for them. Where a case names only the first, nothing is non-finite. */
 const POLICIES = { float64: 'propagate', 'float64-finite-only': 'ignore' } as const;
-
-/** A golden key and how it is read off finished moments. */
-const KEYS: Readonly<Record<string, (m: Moments) => number>> = {
-  count: (m) => m.count,
-  sum: (m) => m.sum,
-  mean: (m) => m.mean,
-  m2: (m) => m.m2,
-  variance: (m) => m.variance(),
-  min: (m) => m.min,
-  max: (m) => m.max,
-  nonfinite: (m) => m.nan + m.posInf + m.negInf,
-};
 
 async function momentsOf(golden: GoldenCase, nonFinite: 'propagate' | 'ignore'): Promise<readonly Moments[]> {
   const inputs = decodeInputs(golden.inputs);

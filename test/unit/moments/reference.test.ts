@@ -6,21 +6,11 @@ import { ShapeError } from '../../../src/errors.js';
 import type { Moments } from '../../../src/kernels/moments/record.js';
 import { emptyRow, liftRow, RowMoments } from '../../../src/kernels/moments/record.js';
 import { referenceMoments } from '../../../src/kernels/moments/reference.js';
+import { KEYS } from '../../support/golden-moments.js';
 import { decodeInputs, isRefusal, loadGolden, type GoldenCase } from '../../support/golden.js';
 
 /** Golden sums are exact and rounded once; ours may lose a few units in the last place. */
 const REL = 1e-14;
-
-const KEYS: Readonly<Record<string, (m: Moments) => number>> = {
-  count: (m) => m.count,
-  sum: (m) => m.sum,
-  mean: (m) => m.mean,
-  m2: (m) => m.m2,
-  variance: (m) => m.variance(),
-  min: (m) => m.min,
-  max: (m) => m.max,
-  nonfinite: (m) => m.nan + m.posInf + m.negInf,
-};
 
 function momentsOf(golden: GoldenCase, nonFinite: 'propagate' | 'ignore'): Moments[] {
   const { values, mask } = decodeInputs(golden.inputs);
