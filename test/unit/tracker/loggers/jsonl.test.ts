@@ -1,9 +1,19 @@
 /** The journal: lines that can be read back in full, and errors that say what to do. */
 import { existsSync } from 'node:fs';
-import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import {
+  type FileHandle,
+  appendFile,
+  mkdir,
+  mkdtemp,
+  open,
+  readFile,
+  rename,
+  rm,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { dirname, join } from 'node:path';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { JsonlWriter, LogWriteError } from '../../../../src/tracker/index.js';
 
 let folder: string;
@@ -21,6 +31,10 @@ async function write(path: string, ...steps: number[]): Promise<void> {
 
 async function lines(path: string): Promise<string[]> {
   return (await readFile(path, 'utf8')).split('\n');
+}
+
+async function steps(path: string): Promise<number[]> {
+  return (await lines(path)).slice(0, -1).map((line) => (JSON.parse(line) as { step: number }).step);
 }
 
 describe('JsonlWriter', () => {
@@ -49,8 +63,7 @@ describe('JsonlWriter', () => {
     await write(path, 0);
     const writer = await JsonlWriter.open(path);
     await writer.write(1, { x: 1 });
-    const steps = (await lines(path)).slice(0, -1).map((line) => (JSON.parse(line) as { step: number }).step);
-    expect(steps).toEqual([0, 1]);
+    expect(await steps(path)).toEqual([0, 1]);
     await writer.close();
   });
 
@@ -67,6 +80,71 @@ describe('JsonlWriter', () => {
       3,
       '',
     ]);
+  });
+
+  it.each<[string, (path: string) => Promise<unknown>]>([
+    ['deleted', (path) => rm(path)],
+    ['deleted with its folder', (path) => rm(dirname(path), { recursive: true })],
+    ['moved away', (path) => rename(path, `${path}.1`)],
+    [
+      'replaced by another file',
+      (path) => writeFile(`${path}.new`, '').then(() => rename(`${path}.new`, path)),
+    ],
+  ])('goes on at its path when the file is %s', async (_, remove) => {
+    const path = join(folder, 'logs', 'm.jsonl');
+    const writer = await JsonlWriter.open(path);
+    await writer.write(0, { x: 1 });
+    await remove(path);
+    await writer.write(1, { x: 1 });
+    await writer.write(2, { x: 1 });
+    expect(await steps(path)).toEqual([1, 2]);
+    await writer.close();
+  });
+
+  it('starts a line of its own in a file that was put in place of its own', async () => {
+    const path = join(folder, 'm.jsonl');
+    const writer = await JsonlWriter.open(path);
+    await writer.write(0, { x: 1 });
+    await writeFile(join(folder, 'new'), '{"step":9,"ts":17');
+    await rename(join(folder, 'new'), path);
+    await writer.write(1, { x: 1 });
+    await writer.close();
+    const [torn, line] = await lines(path);
+    expect(torn).toBe('{"step":9,"ts":17');
+    expect(JSON.parse(line!)).toMatchObject({ step: 1 });
+  });
+
+  it('writes the line again when the file is deleted under it', async () => {
+    const path = join(folder, 'm.jsonl');
+    const writer = await JsonlWriter.open(path);
+    const probe = await open(join(folder, 'probe'), 'w');
+    const handles = Object.getPrototypeOf(probe) as FileHandle;
+    await probe.close();
+    const write = Reflect.get(handles, 'write') as (...args: unknown[]) => Promise<unknown>;
+    const writing = vi.spyOn(handles, 'write').mockImplementationOnce(async function (
+      this: FileHandle,
+      ...args: unknown[]
+    ) {
+      await rm(path);
+      return (await Reflect.apply(write, this, args)) as never;
+    });
+    await writer.write(0, { x: 1 });
+    expect(writing).toHaveBeenCalledTimes(2);
+    writing.mockRestore();
+    expect(await steps(path)).toEqual([0]);
+    await writer.close();
+  });
+
+  it('refuses, and goes on later, where the file cannot be made anew', async () => {
+    const path = join(folder, 'logs', 'm.jsonl');
+    const writer = await JsonlWriter.open(path);
+    await rm(dirname(path), { recursive: true });
+    await writeFile(dirname(path), 'a file where the folder was');
+    await expect(writer.write(0, { x: 1 })).rejects.toThrow(LogWriteError);
+    await rm(dirname(path));
+    await writer.write(1, { x: 1 });
+    expect(await steps(path)).toEqual([1]);
+    await writer.close();
   });
 
   it('names the file and the remedy where it cannot be opened', async () => {
