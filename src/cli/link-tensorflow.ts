@@ -2,7 +2,13 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { CommandModule } from 'yargs';
-import { hostSurroundings, linkTensorFlow, unlinkTensorFlow, type LinkOutcome } from './link/link.js';
+import {
+  hostSurroundings,
+  linkTensorFlow,
+  unlinkTensorFlow,
+  type LinkOutcome,
+  type Unlinked,
+} from './link/link.js';
 
 interface LinkArguments {
   readonly python: string;
@@ -31,10 +37,7 @@ export const linkTensorFlowCommand: CommandModule<object, LinkArguments> = {
     };
     const surroundings = hostSurroundings(say);
     if (unlink) {
-      const removals = await unlinkTensorFlow(surroundings);
-      const effective = removals.filter(({ removal }) => removal !== 'nothing');
-      if (effective.length === 0) say('Nothing to undo: no binding here was made by this command.');
-      for (const { directory, removal } of effective) say(`${whatUndone[removal]} (${directory}).`);
+      for (const line of undone(await unlinkTensorFlow(surroundings))) say(line);
       return;
     }
     for (const line of summary(await linkTensorFlow(python, surroundings))) say(line);
@@ -47,6 +50,17 @@ const whatUndone = {
   'removed-binding': 'Unlinked; the package is without a binding again',
   'removed-package': 'Unlinked; the package, which this command had fetched, is removed',
 } as const;
+
+/** What the command says after undoing. */
+export function undone(removals: readonly Unlinked[]): string[] {
+  const effective = removals.filter(({ removal }) => removal !== 'nothing');
+  if (effective.length === 0) return ['Nothing to undo: no binding here was made by this command.'];
+  const lines = effective.map(({ directory, removal }) => `${whatUndone[removal]} (${directory}).`);
+  // npm counts what it finds in node_modules and did not put there, and what that was the last to need.
+  if (effective.some(({ removal }) => removal === 'removed-package'))
+    lines.push('If `npm ls` now calls packages extraneous, `npm prune` removes them.');
+  return lines;
+}
 
 /** What the command says at its end. */
 export function summary({ built, directory, tensorflow, operation }: LinkOutcome): string[] {

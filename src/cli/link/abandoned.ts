@@ -7,7 +7,8 @@ export async function removeAbandoned(folder: string, prefix: string): Promise<v
   for (const name of await readdir(folder)) {
     if (!name.startsWith(prefix)) continue;
     const owner = Number(name.slice(prefix.length));
-    if (owner === process.pid || !isRunning(owner)) await rm(path.join(folder, name), { recursive: true });
+    if (owner === process.pid || !isRunning(owner))
+      await rm(path.join(folder, name), { recursive: true, force: true }); // another run may clear it as well
   }
 }
 

@@ -12,7 +12,6 @@ import {
   bindingPath,
   linkFolder,
   linkRecordPath,
-  readLinkRecord,
   type LinkRecord,
 } from '../../kernels/tensorflow-binding.js';
 import { removeAbandoned } from './abandoned.js';
@@ -28,10 +27,25 @@ export async function makeWorkshop(directory: string): Promise<string> {
   return workshop;
 }
 
-/** Makes `built` the binding of the package; a binding that someone else made is kept for `removeLink`. */
-export async function installBinding(directory: string, built: string, record: LinkRecord): Promise<void> {
+/** Whether `installBinding` was here before: the record of each of its bindings stays. */
+export async function wasLinked(directory: string): Promise<boolean> {
+  const folder = path.join(directory, linkFolder);
+  return existsSync(folder) && (await readdir(folder)).some((name) => name.endsWith('.json'));
+}
+
+/**
+ * Makes `built` the binding of the package.
+ *
+ * @param isOurs whether the binding that is there, if any, is ours; someone else's is kept for `removeLink`
+ */
+export async function installBinding(
+  directory: string,
+  built: string,
+  record: LinkRecord,
+  isOurs: boolean,
+): Promise<void> {
   const binding = bindingPath(directory);
-  if (existsSync(binding) && readLinkRecord(directory, binding) === undefined) {
+  if (existsSync(binding) && !isOurs) {
     const copy = `${replacedBinding(directory)}.${process.pid}`;
     await copyFile(binding, copy);
     await rename(copy, replacedBinding(directory));
@@ -44,14 +58,18 @@ export async function installBinding(directory: string, built: string, record: L
 /** What `removeLink` did. */
 export type Removal = 'nothing' | 'restored' | 'removed-binding' | 'removed-package';
 
-/** Undoes `installBinding` and `fetchNodePackage`: the package is as it was before the first of them. */
-export async function removeLink(directory: string): Promise<Removal> {
+/**
+ * Undoes `installBinding` and `fetchNodePackage`: the package is as it was before the first of them.
+ *
+ * @param isOurs whether the binding that is there, if any, is ours; someone else's stays
+ */
+export async function removeLink(directory: string, isOurs: boolean): Promise<Removal> {
   const folder = path.join(directory, linkFolder);
   if (!existsSync(folder)) return 'nothing';
   const binding = bindingPath(directory);
-  const isOurs = existsSync(binding) && readLinkRecord(directory, binding) !== undefined;
   let removal: Removal = 'nothing';
-  if (isOurs && existsSync(replacedBinding(directory))) {
+  if ((isOurs || !existsSync(binding)) && existsSync(replacedBinding(directory))) {
+    await mkdir(path.dirname(binding), { recursive: true });
     await rename(replacedBinding(directory), binding);
     removal = 'restored';
   } else if (isOurs) {
@@ -68,20 +86,36 @@ export async function removeLink(directory: string): Promise<Removal> {
   return 'removed-package';
 }
 
+const ASK_OWNER = 'run it as the owner of that folder, on a writable disk with some space left';
+const ANOTHER_RUN = 'if another link-tensorflow is at work there, let it finish; then run this again';
+
+/** What can be done about what the file system refuses with. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  EACCES: ASK_OWNER,
+  EPERM: ASK_OWNER,
+  EROFS: ASK_OWNER,
+  ENOSPC: ASK_OWNER,
+  ENOTDIR: ASK_OWNER,
+  EEXIST: ASK_OWNER,
+  ENOENT: ANOTHER_RUN,
+  ENOTEMPTY: ANOTHER_RUN,
+};
+
 /** Runs `change`, turning a refusal of the file system into an error that says which and what to do. */
 export async function withWriteAccess<T>(directory: string, change: () => Promise<T>): Promise<T> {
   try {
     return await change();
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (!['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'ENOTDIR', 'EEXIST'].includes(code)) throw error;
+    const remedy = REMEDIES[code];
+    if (remedy === undefined) throw error;
     throw new BackendError(
       {
         where: 'link-tensorflow',
         input: 'files',
         expected: `to write in ${directory}`,
         received: (error as Error).message,
-        remedy: 'run it as the owner of that folder, on a writable disk with some space left',
+        remedy,
       },
       { cause: error },
     );

@@ -32,11 +32,15 @@ export function fetchedMark(directory: string): string {
 const WORKSHOP = '.tensortally-fetch-';
 
 /**
- * Fetches the node package into `nodeModules` and returns its directory. Changes no package.json and no lock file.
+ * Fetches the node package into `nodeModules`. Changes no package.json and no lock file.
  *
+ * @returns its directory, and whether this call put it there: another run may have been faster
  * @throws BackendError if npm is missing or cannot fetch it
  */
-export async function fetchNodePackage(run: RunCommand, nodeModules: string): Promise<string> {
+export async function fetchNodePackage(
+  run: RunCommand,
+  nodeModules: string,
+): Promise<{ readonly directory: string; readonly isOurs: boolean }> {
   const target = path.join(nodeModules, name);
   const workshop = path.join(nodeModules, `${WORKSHOP}${process.pid}`);
   await mkdir(nodeModules, { recursive: true });
@@ -52,10 +56,21 @@ export async function fetchNodePackage(run: RunCommand, nodeModules: string): Pr
     await mkdir(path.dirname(fetchedMark(fetched)));
     await writeFile(fetchedMark(fetched), `fetched by tensortally link-tensorflow\n`);
     await mkdir(path.dirname(target), { recursive: true });
-    await rename(fetched, target);
-    return target;
+    return { directory: target, isOurs: await moveIfAbsent(fetched, target) };
   } finally {
     await rm(workshop, { recursive: true, force: true });
+  }
+}
+
+/** Moves a folder to where there is none; false if there is one by now. */
+async function moveIfAbsent(folder: string, target: string): Promise<boolean> {
+  try {
+    await rename(folder, target);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOTEMPTY' || code === 'EEXIST') return false;
+    throw error;
   }
 }
 

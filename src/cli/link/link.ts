@@ -9,7 +9,14 @@ import {
   readLinkRecord,
   type LinkRecord,
 } from '../../kernels/tensorflow-binding.js';
-import { installBinding, makeWorkshop, removeLink, withWriteAccess, type Removal } from './binding-files.js';
+import {
+  installBinding,
+  makeWorkshop,
+  removeLink,
+  wasLinked,
+  withWriteAccess,
+  type Removal,
+} from './binding-files.js';
 import { compileBinding } from './compile-binding.js';
 import { fetchNodePackage, ownNodeModules } from './fetch-package.js';
 import { findPythonTensorFlow, type PythonTensorFlow } from './python-tensorflow.js';
@@ -75,11 +82,17 @@ export async function linkTensorFlow(python: string, surroundings: LinkSurroundi
   say(`Fetching the node package into ${nodeModules}, without its install script.`);
   const fetched = await withWriteAccess(nodeModules, () => fetchNodePackage(run, nodeModules));
   try {
-    return await build(fetched, tensorflow, surroundings);
+    return await build(fetched.directory, tensorflow, surroundings);
   } catch (error) {
-    await rm(fetched, { recursive: true, force: true });
+    if (fetched.isOurs) await rm(fetched.directory, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** What undoing did to one package. */
+export interface Unlinked {
+  readonly directory: string;
+  readonly removal: Removal;
 }
 
 /**
@@ -87,12 +100,11 @@ export async function linkTensorFlow(python: string, surroundings: LinkSurroundi
  *
  * @throws BackendError if the files cannot be removed
  */
-export async function unlinkTensorFlow(
-  surroundings: LinkSurroundings,
-): Promise<{ readonly directory: string; readonly removal: Removal }[]> {
-  const removals = [];
+export async function unlinkTensorFlow(surroundings: LinkSurroundings): Promise<Unlinked[]> {
+  const removals: Unlinked[] = [];
   for (const { directory } of findNodePackages(surroundings.origins)) {
-    const removal = await withWriteAccess(directory, () => removeLink(directory));
+    const isRemovable = await isOurs(directory, surroundings.run);
+    const removal = await withWriteAccess(directory, () => removeLink(directory, isRemovable));
     removals.push({ directory, removal });
   }
   return removals;
@@ -149,11 +161,29 @@ async function build(
     await compileBinding(run, { directory, tensorflow, napiVersion, output: built, compiler });
     const trial = await runOperation(run, directory, built);
     checkVersion(tensorflow, trial);
-    await withWriteAccess(directory, () => installBinding(directory, built, recordOf(tensorflow)));
+    const isReplaceable = await isOurs(directory, run);
+    await withWriteAccess(directory, () =>
+      installBinding(directory, built, recordOf(tensorflow), isReplaceable),
+    );
   } finally {
     await rm(workshop, { recursive: true, force: true });
   }
   return { built: true, directory, tensorflow, operation: await runOperation(run, directory) };
+}
+
+/**
+ * Whether the binding in place is one that this command built, or what damage has left of one: after the first link, a
+ * binding that we did not build is someone else's only if it works. Before it, all are.
+ */
+async function isOurs(directory: string, run: RunCommand): Promise<boolean> {
+  const binding = bindingPath(directory);
+  if (!existsSync(binding)) return false;
+  if (readLinkRecord(directory, binding) !== undefined) return true;
+  if (!(await wasLinked(directory))) return false;
+  return runOperation(run, directory).then(
+    () => false,
+    () => true,
+  );
 }
 
 function checkSources(directory: string): void {

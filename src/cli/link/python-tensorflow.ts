@@ -77,7 +77,8 @@ export async function findPythonTensorFlow(run: RunCommand, python: string): Pro
       `upgrade it (\`${answer.python} -m pip install --upgrade tensorflow\`) or name another Python with --python`,
     );
   }
-  const directory = path.dirname(answer.origin);
+  // It becomes the binding's RPATH, where a relative path would mean one from wherever the process runs.
+  const directory = path.dirname(path.resolve(answer.origin));
   const files = {
     include: path.join(directory, 'include'),
     libtensorflow: path.join(directory, 'libtensorflow_cc.so.2'),

@@ -1,5 +1,6 @@
 /** Folders and programs that look, to the code under test, like a project with the node package, a wheel and a compiler. */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
@@ -8,11 +9,25 @@ import type { CommandOutcome, RunCommand } from '../../../src/cli/link/run-comma
 
 /** A new empty folder that goes when the test ends. */
 export function temporaryFolder(): string {
+  refuseSharedPackages();
   const folder = mkdtempSync(path.join(tmpdir(), 'tensortally-test-'));
   onTestFinished(() => {
     rmSync(folder, { recursive: true, force: true });
   });
   return folder;
+}
+
+/**
+ * Code under test changes the node package that Node finds from a folder of these. Where a `node_modules` lies above the
+ * temporary folders, that would be a real one.
+ */
+function refuseSharedPackages(): void {
+  const seen = createRequire(path.join(tmpdir(), 'any', 'file.js')).resolve.paths('any') ?? [];
+  const real = seen.filter((folder) => existsSync(path.join(folder, '@tensorflow')));
+  if (real.length === 0) return;
+  throw new Error(
+    `these tests would change ${real.join(', ')}; set TMPDIR to a folder without packages above it`,
+  );
 }
 
 /** Writes `files` (path below `root` → text). */

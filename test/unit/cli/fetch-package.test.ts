@@ -47,8 +47,8 @@ function npm(calls: { words: readonly string[]; settings: string | undefined }[]
   };
 }
 
-const fetchInto = (folder: string, run: RunCommand): Promise<string> =>
-  fetchNodePackage(run, path.join(folder, 'node_modules'));
+const fetchInto = async (folder: string, run: RunCommand): Promise<string> =>
+  (await fetchNodePackage(run, path.join(folder, 'node_modules'))).directory;
 
 describe('fetching the node package', () => {
   test('puts it where the project resolves it, marked as fetched', async () => {

@@ -1,14 +1,12 @@
-/** Linking from start to end on made-up installations: what it builds, what it keeps, what it undoes, what it refuses. */
+/** Linking from start to end on made-up installations: what it builds, what it keeps, what it refuses. */
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { linkTensorFlow, unlinkTensorFlow } from '../../../src/cli/link/link.js';
+import { linkTensorFlow } from '../../../src/cli/link/link.js';
 import { withWriteAccess } from '../../../src/cli/link/binding-files.js';
 import { summary } from '../../../src/cli/link-tensorflow.js';
-import { BackendError } from '../../../src/errors.js';
-import { inspectTensorFlowBinding, linkFolder } from '../../../src/kernels/tensorflow-binding.js';
+import { linkFolder } from '../../../src/kernels/tensorflow-binding.js';
 import {
-  bindingFile,
   fakeMachine,
   installNodePackage,
   installWheel,
@@ -18,48 +16,9 @@ import {
   outcome,
   temporaryFolder,
   textOf,
-  writeFiles,
   type FakeMachine,
 } from './fake-installation.js';
-
-interface Scene {
-  readonly directory: string;
-  readonly wheel: string;
-  readonly machine: FakeMachine;
-  readonly binding: () => string | undefined;
-  readonly inspect: () => ReturnType<typeof inspectTensorFlowBinding>;
-}
-
-/** A project with the node package (`files` added to it) and a Python environment. */
-function scene(files: Readonly<Record<string, string>> = {}): Scene {
-  const project = temporaryFolder();
-  const directory = installNodePackage(project, files);
-  return { directory, ...surroundings(project, directory) };
-}
-
-/** A project into which the node package still has to come. */
-function sceneWithoutPackage(): Scene {
-  const project = temporaryFolder();
-  writeFiles(project, { 'package.json': '{}', 'node_modules/other/package.json': '{ "version": "1.0.0" }' });
-  const directory = path.join(project, 'node_modules/@tensorflow/tfjs-node-gpu');
-  return { directory, ...surroundings(project, directory) };
-}
-
-function surroundings(project: string, directory: string): Omit<Scene, 'directory'> {
-  const wheel = installWheel(path.join(project, 'site-packages'));
-  return {
-    wheel,
-    machine: fakeMachine(project, wheel),
-    binding: () => textOf(path.join(directory, bindingFile)),
-    inspect: () => inspectTensorFlowBinding([path.join(project, 'package.json')]),
-  };
-}
-
-async function refusalOf(action: Promise<unknown>): Promise<BackendError> {
-  const error = await action.catch((reason: unknown) => reason);
-  expect(error).toBeInstanceOf(BackendError);
-  return error as BackendError;
-}
+import { refusalOf, scene, sceneWithoutPackage, type Scene } from './scene.js';
 
 describe('linking', () => {
   test('puts a binding in place, records what it links to and shows a result', async () => {
@@ -224,6 +183,32 @@ describe('a link that fails keeps the state from before', () => {
   });
 });
 
+describe('two first links at once', () => {
+  /** A scene without the package, into which another run puts it while this one still fetches. */
+  function overtaken(): Scene {
+    const made = sceneWithoutPackage();
+    const { npm } = made.machine.programs;
+    made.machine.programs.npm = (...call) => {
+      installNodePackage(path.dirname(made.machine.nodeModules));
+      return npm(...call);
+    };
+    return made;
+  }
+
+  test('both succeed: the slower one links the package that is there by then', async () => {
+    const { machine, directory, inspect } = overtaken();
+    expect(await linkTensorFlow('python3', machine)).toMatchObject({ built: true, directory });
+    expect(inspect().state).toBe('linked');
+  });
+
+  test('the slower one, if it fails, leaves the package of the other', async () => {
+    const { machine, inspect } = overtaken();
+    machine.programs.compiler = () => Promise.resolve(outcome({ status: 1, stderr: 'error: no' }));
+    await refusalOf(linkTensorFlow('python3', machine));
+    expect(inspect().state).toBe('without-binding');
+  });
+});
+
 describe('refusals', () => {
   test.each([
     ['darwin', 'arm64'],
@@ -250,12 +235,15 @@ describe('refusals', () => {
     expect(error.remedy).toContain('owner');
   });
 
-  test.each(['EACCES', 'EPERM', 'EROFS', 'ENOSPC'])('%s becomes advice', async (code) => {
-    const refused = (): Promise<never> => Promise.reject(Object.assign(new Error(`${code}: no`), { code }));
-    const error = await refusalOf(withWriteAccess('/somewhere', refused));
-    expect(error.expected).toContain('/somewhere');
-    expect(error.received).toContain(code);
-  });
+  test.each(['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'ENOENT', 'ENOTEMPTY'])(
+    '%s becomes advice',
+    async (code) => {
+      const refused = (): Promise<never> => Promise.reject(Object.assign(new Error(`${code}: no`), { code }));
+      const error = await refusalOf(withWriteAccess('/somewhere', refused));
+      expect(error.expected).toContain('/somewhere');
+      expect(error.received).toContain(code);
+    },
+  );
 
   test('an error that has nothing to do with files passes through', async () => {
     await expect(withWriteAccess('/x', () => Promise.reject(new TypeError('bug')))).rejects.toThrow(
@@ -269,48 +257,5 @@ describe('refusals', () => {
     const wheel = installWheel(path.join(project, 'a:b'));
     const error = await refusalOf(linkTensorFlow('python3', fakeMachine(project, wheel)));
     expect(error.message).toContain('without `:`');
-  });
-});
-
-describe('undoing', () => {
-  test('leaves the package as npm left it', async () => {
-    const { machine, directory, inspect } = scene();
-    await linkTensorFlow('python3', machine);
-    expect(await unlinkTensorFlow(machine)).toEqual([{ directory, removal: 'removed-binding' }]);
-    expect(inspect().state).toBe('without-binding');
-    expect(textOf(path.join(directory, linkFolder, 'fetched'))).toBeUndefined();
-  });
-
-  test('brings back an official binding, also after linking twice', async () => {
-    const { machine, wheel, binding, inspect } = scene(officialBinding);
-    await linkTensorFlow('python3', machine);
-    writeFileSync(path.join(wheel, 'libtensorflow_cc.so.2'), 'a newer library');
-    await linkTensorFlow('python3', machine);
-    expect(binding()).toBe('binding 2 for 2.21.0');
-    expect(await unlinkTensorFlow(machine)).toMatchObject([{ removal: 'restored' }]);
-    expect(binding()).toBe('official');
-    expect(inspect()).toMatchObject({ state: 'linked', links: { kind: 'official', version: '2.9.1' } });
-  });
-
-  test('leaves a binding alone that someone else put there since', async () => {
-    const { machine, directory, binding } = scene();
-    await linkTensorFlow('python3', machine);
-    writeFiles(directory, officialBinding);
-    expect(await unlinkTensorFlow(machine)).toMatchObject([{ removal: 'nothing' }]);
-    expect(binding()).toBe('official');
-  });
-
-  test('removes a package that it had fetched', async () => {
-    const { machine, inspect } = sceneWithoutPackage();
-    await linkTensorFlow('python3', machine);
-    expect(inspect().state).toBe('linked');
-    expect(await unlinkTensorFlow(machine)).toMatchObject([{ removal: 'removed-package' }]);
-    expect(inspect().state).toBe('absent');
-  });
-
-  test('does nothing where nothing was done', async () => {
-    const { machine, binding } = scene(officialBinding);
-    expect(await unlinkTensorFlow(machine)).toMatchObject([{ removal: 'nothing' }]);
-    expect(binding()).toBe('official');
   });
 });

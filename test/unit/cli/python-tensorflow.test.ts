@@ -32,6 +32,13 @@ describe('a Python with TensorFlow', () => {
     });
   });
 
+  test('is where it is, however the interpreter names the place', async () => {
+    const wheel = installWheel(temporaryFolder());
+    const { directory, libtensorflow } = await find(path.relative(process.cwd(), wheel));
+    expect(directory).toBe(wheel);
+    expect(libtensorflow).toBe(path.join(wheel, 'libtensorflow_cc.so.2'));
+  });
+
   test('has a CUDA build where the wheel says so', async () => {
     const wheel = installWheel(temporaryFolder(), 'cuda');
     expect(await find(wheel)).toMatchObject({ build: 'cuda', cudaVersion: '12.5.1' });
