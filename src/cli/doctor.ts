@@ -14,7 +14,9 @@ export const doctorCommand: CommandModule<object, DoctorArguments> = {
     command.option('json', { type: 'boolean', default: false, describe: 'Print the findings as JSON' }),
   handler: async ({ json }) => {
     const diagnosis = await diagnose(examineInProcess);
-    console.log(json ? JSON.stringify(diagnosis, null, 2) : describeDiagnosis(diagnosis).join('\n'));
+    // Wide enough that a column of words remains on a very narrow terminal.
+    const width = Math.max(60, process.stdout.columns || 100);
+    console.log(json ? JSON.stringify(diagnosis, null, 2) : describeDiagnosis(diagnosis, width).join('\n'));
     if (!diagnosis.healthy) process.exitCode = 1;
   },
 };

@@ -1,38 +1,81 @@
-/** The findings as text for a terminal. */
+/** The findings as text for a terminal: each said once, no line longer than the terminal is wide. */
 import type { BackendReport } from '../../kernels/index.js';
 import type { Diagnosis } from './diagnosis.js';
 import type { Examination } from './examination.js';
 
-/** The lines that `tensortally doctor` prints. */
-export function describeDiagnosis({ versions, auto, backends, binding }: Diagnosis): string[] {
+/** Columns left of what is said about a backend. */
+const INDENT = 26;
+
+/**
+ * The lines that `tensortally doctor` prints.
+ *
+ * @param width characters per line; what has no space, such as a path, and commands in backquotes are kept whole
+ */
+export function describeDiagnosis(diagnosis: Diagnosis, width = 100): string[] {
+  const { versions, auto, backends, binding } = diagnosis;
+  const isChecked = Object.values(backends).some(({ outcome }) => outcome === 'passed');
   const lines = [
     Object.entries(versions)
       .map(([name, version]) => `${name} ${version}`)
       .join(' · '),
     '',
-    ...Object.entries(backends).flatMap(([name, examination]) => describeExamination(name, examination)),
+    ...Object.entries(backends).flatMap(([name, examination]) =>
+      describeExamination(name, examination, width),
+    ),
     '',
-    auto.outcome === 'passed'
-      ? `auto chooses ${auto.report.backend} (${auto.report.device}).`
-      : `auto finds no backend that works: ${auto.reason}`,
-    `TensorFlow binding: ${binding.state}. ${binding.detail}`,
+    ...(isChecked ? ['What is ok runs here and has passed the self-check.'] : []),
+    ...wrap(
+      '',
+      auto.outcome === 'passed'
+        ? `auto chooses ${auto.report.backend}.`
+        : `auto finds no backend that works: ${auto.reason}`,
+      { width },
+    ),
   ];
-  if (binding.state !== 'linked') lines.push(`  To do: ${binding.remedy}.`);
+  const { tensorflow } = backends;
+  const isLinked = binding.state === 'linked';
+  // A backend that cannot run for lack of the binding has said so, with the remedy.
+  if (!isLinked && tensorflow.outcome === 'unavailable' && tensorflow.remedy === binding.remedy) return lines;
+  lines.push(...wrap('TensorFlow binding: ', binding.detail, { width, indent: 2 }));
+  if (!isLinked) lines.push(...wrap('  To do: ', `${binding.remedy}.`, { width, indent: 2 }));
   return lines;
 }
 
 const verdicts = { passed: 'ok', unavailable: 'cannot run', failed: 'WRONG', crashed: 'CRASHED' } as const;
 
-function describeExamination(name: string, examination: Examination): string[] {
+function describeExamination(name: string, examination: Examination, width: number): string[] {
   const { outcome } = examination;
   const heading = `  ${name.padEnd(12)}${verdicts[outcome].padEnd(12)}`;
-  if (outcome === 'passed') return [`${heading}${describeReport(examination.report)}`];
-  const lines = [`${heading}${examination.reason}`];
-  if (outcome === 'unavailable') lines.push(`${' '.repeat(26)}to do: ${examination.remedy}`);
+  const layout = { width, indent: INDENT };
+  const said = outcome === 'passed' ? describeReport(examination.report) : examination.reason;
+  const lines = wrap(heading, said, layout);
+  if (outcome === 'unavailable')
+    lines.push(...wrap(' '.repeat(INDENT), `to do: ${examination.remedy}`, layout));
   return lines;
 }
 
 function describeReport({ device, driver, isGpu, isSoftware }: BackendReport): string {
-  const kind = isGpu ? 'GPU' : isSoftware ? 'a GPU played by the CPU' : 'no GPU';
-  return `${device}${driver === undefined ? '' : `, ${driver}`} (${kind}); self-check passed`;
+  const kind = isSoftware ? ' (a GPU played by the CPU)' : isGpu && !device.includes('GPU') ? ' (GPU)' : '';
+  return `${device}${driver === undefined ? '' : `, ${driver}`}${kind}`;
+}
+
+/** `head` and the words of `text`, broken at spaces; the lines after the first are indented. */
+function wrap(
+  head: string,
+  text: string,
+  { width, indent = 0 }: { readonly width: number; readonly indent?: number },
+): string[] {
+  const lines: string[] = [];
+  let line = head;
+  let isFresh = true;
+  for (const [word] of text.matchAll(/`[^`]*`\S*|\S+/g)) {
+    if (!isFresh && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = ' '.repeat(indent);
+      isFresh = true;
+    }
+    line += isFresh ? word : ` ${word}`;
+    isFresh = false;
+  }
+  return [...lines, line];
 }

@@ -124,17 +124,67 @@ describe('the diagnosis', () => {
       tensorflow: { outcome: 'crashed', reason: 'ended by SIGSEGV' },
     });
     const lines = describeDiagnosis(diagnosis);
+    expect(lines).toContainEqual(expect.stringMatching(/^ {2}cpu +ok +the cpu device$/));
     expect(lines).toContainEqual(
-      expect.stringMatching(/^ {2}cpu +ok +the cpu device \(no GPU\); self-check passed$/),
-    );
-    expect(lines).toContainEqual(
-      expect.stringMatching(/^ {2}webgpu +cannot run +expected a driver, got none$/),
+      expect.stringMatching(/^ {2}webgpu {6}cannot run {2}expected a driver, got none$/),
     );
     expect(lines).toContainEqual(expect.stringMatching(/^ +to do: get one$/));
     expect(lines).toContainEqual(expect.stringMatching(/^ {2}wasm +WRONG +mean is 2$/));
     expect(lines).toContainEqual(expect.stringMatching(/^ {2}tensorflow +CRASHED +ended by SIGSEGV$/));
-    expect(lines).toContain('auto chooses cpu (the cpu device).');
-    expect(lines).toContain('TensorFlow binding: absent. It is not installed.');
+    expect(lines).toContain('What is ok runs here and has passed the self-check.');
+    expect(lines).toContain('auto chooses cpu.');
+    expect(lines).toContain('TensorFlow binding: It is not installed.');
     expect(lines).toContain('  To do: install it.');
+  });
+
+  test('says nothing twice: a backend that lacks the binding has said it all', async () => {
+    const lacking: Examination = { outcome: 'unavailable', reason: absent.detail, remedy: absent.remedy };
+    const text = describeDiagnosis(await findings({ tensorflow: lacking })).join('\n');
+    expect(text.match(/It is not installed/g)).toHaveLength(1);
+    expect(text.match(/install it/g)).toHaveLength(1);
+    expect(text).not.toContain('TensorFlow binding');
+    const linked = { ...absent, state: 'linked', detail: 'It is linked to /lib.' } as const;
+    const failing = describeDiagnosis({ ...(await findings({ tensorflow: lacking })), binding: linked });
+    expect(failing).toContain('TensorFlow binding: It is linked to /lib.');
+  });
+
+  test.each([
+    [{ isGpu: true, device: 'nvidia ada' }, 'nvidia ada (GPU)'],
+    [{ isGpu: true, device: 'CUDA GPU' }, 'CUDA GPU'],
+    [
+      { isSoftware: true, device: 'swiftshader', driver: 'driver 5' },
+      'swiftshader, driver 5 (a GPU played by the CPU)',
+    ],
+  ])('calls %o "%s"', async (part, words) => {
+    const webgpu: Examination = { outcome: 'passed', report: { ...report('webgpu'), ...part } };
+    const line = describeDiagnosis(await findings({ webgpu })).find((text) => text.startsWith('  webgpu'));
+    expect(line).toBe(`  webgpu      ok          ${words}`);
+  });
+
+  test('breaks long lines under their own column, but no path and no command', async () => {
+    const command = '`npx something --with many arguments that belong together`';
+    const long: Examination = {
+      outcome: 'unavailable',
+      reason:
+        'expected a driver in /a/very/long/path/to/some/place/that/nobody/would/type, got none of any kind',
+      remedy: `install the driver, then run ${command} and try again`,
+    };
+    const lines = describeDiagnosis(await findings({ webgpu: long }), 60);
+    const from = lines.findIndex((line) => line.startsWith('  webgpu'));
+    const said = lines.slice(
+      from,
+      lines.findIndex((line) => line.startsWith('  wasm')),
+    );
+    expect(said.length).toBeGreaterThan(4);
+    for (const line of said)
+      expect(line.length <= 60 || line.trim().split(/ (?![^`]*`)/).length === 1).toBe(true);
+    for (const line of said.slice(1)) expect(line).toMatch(/^ {26}\S/);
+    expect(
+      said
+        .map((line) => line.trim())
+        .join(' ')
+        .replace(/ {2,}/g, ' '),
+    ).toBe(`webgpu cannot run ${long.reason} to do: ${long.remedy}`);
+    expect(said.some((line) => line.includes(command))).toBe(true);
   });
 });
