@@ -36,17 +36,17 @@ const DEFAULT_SECONDS = 150;
  * Writes `config.json` and `metrics.jsonl` (a line per step) to the folder of the run. Ctrl-C ends the run after the
  * step in progress, with complete files; a second one ends it at once.
  *
+ * @param config sizes of the run; only a smaller one is of use, for a run that shall be short
  * @throws ValueError for options out of range, or a folder that already holds a run
  * @throws BackendError with the remedy if the named backend cannot run here
  */
-export async function runDemo(options: DemoOptions): Promise<void> {
+export async function runDemo(options: DemoOptions, config: TrainerConfig = defaultConfig): Promise<void> {
   checkOptions(options);
   const folder = options.out ?? join('runs', `ppo-${timestamp(new Date())}`);
   refuseUsedFolder(folder);
   // Only silences the advice that tfjs prints when its plain CPU backend is used, and skips its debug checks.
   tf.enableProdMode();
   const backend = await initBackend(options.backend);
-  const config = defaultConfig;
   const statistics = await RunStatistics.open(config, folder);
   const progress = new Progress();
   progress.line(
