@@ -27,7 +27,6 @@ const unit: TestProjectInlineConfiguration = {
     include: [
       'test/unit/**/*.test.ts',
       'test/laws/**/*.test.ts',
-      'test/regression/**/*.test.ts',
       'test/types/**/*.test.ts',
       'test/golden/areal.*.test.ts',
       'test/support/**/*.test.ts',

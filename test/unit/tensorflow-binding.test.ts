@@ -166,10 +166,11 @@ describe('loading the backend', () => {
   /** JavaScript that does what the node package does when it is loaded, with `backend` as the factory's body. */
   const packageProgram = (backend: string): string => `
     const tf = require(${JSON.stringify(core)});
+    const util = require('node:util');
     class Backend extends tf.KernelBackend {
       binding = { TF_Version: '2.21.0' };
       isUsingGpuDevice = true;
-      sawUtil = typeof require('node:util').isNullOrUndefined;
+      sawUtil = { isNullOrUndefined: typeof util.isNullOrUndefined, isArray: typeof util.isArray };
       numDataIds() { return 0; }
       dispose() {}
     }
@@ -229,15 +230,25 @@ describe('loading the backend', () => {
   });
 
   test('gives back what Node 23 removed from util, before the package is loaded', async () => {
-    const original = util.isNullOrUndefined;
-    delete util.isNullOrUndefined;
+    const { isNullOrUndefined, isArray } = util;
+    delete util.isNullOrUndefined; // as on Node 23, whichever Node this is
+    delete util.isArray;
     try {
       await load(installLoadable(packageProgram('return new Backend();')));
-      expect(tf.engine().findBackend('tensorflow')).toHaveProperty('sawUtil', 'function');
-      const restored = util.isNullOrUndefined as (value: unknown) => boolean;
-      expect([undefined, null, 0, ''].map(restored)).toEqual([true, true, false, false]);
+      expect(tf.engine().findBackend('tensorflow')).toHaveProperty('sawUtil', {
+        isNullOrUndefined: 'function',
+        isArray: 'function',
+      });
+      const restored = util as Record<'isNullOrUndefined' | 'isArray', (value: unknown) => boolean>;
+      expect([undefined, null, 0, ''].map((x) => restored.isNullOrUndefined(x))).toEqual([
+        true,
+        true,
+        false,
+        false,
+      ]);
+      expect([[], {}].map((x) => restored.isArray(x))).toEqual([true, false]);
     } finally {
-      if (original !== undefined) util.isNullOrUndefined = original;
+      Object.assign(util, { isNullOrUndefined, isArray });
     }
   });
 

@@ -1,14 +1,17 @@
 /** Whether a Vulkan driver may be there: what the loader would look at, and nothing else. */
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 
 import { mayHaveGpuDriver } from '../../../src/kernels/vulkan-drivers.js';
 
 /** An environment whose own search folders are empty; the system's folders stay what they are. */
 function bare(): Record<string, string> & { HOME: string } {
   const home = mkdtempSync(path.join(tmpdir(), 'tensortally-vulkan-'));
+  onTestFinished(() => {
+    rmSync(home, { recursive: true });
+  });
   return { HOME: home, XDG_CONFIG_DIRS: home, XDG_DATA_DIRS: home };
 }
 
