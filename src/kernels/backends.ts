@@ -7,6 +7,7 @@
 import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
+import { kindOf } from './arguments.js';
 import { type BackendName, backendNames } from './backend-names.js';
 import { momentsKernels } from './moments/pass.js';
 import { runningBackend } from './residency.js';
@@ -83,7 +84,7 @@ async function startBackend(name: 'auto' | BackendName): Promise<BackendReport> 
       where: WHERE,
       input: 'name',
       expected: `one of auto, ${backendNames.join(', ')}`,
-      received: JSON.stringify(name),
+      received: kindOf(name),
       remedy: "leave it out for 'auto'",
     });
   }

@@ -5,6 +5,8 @@
  * `Pending`: small blocks on the device and a function that turns their contents into a result. Awaiting a Pending
  * reads it; `collect(a, b, c)` reads any number of them in a single transfer per device.
  */
+import { ValueError } from '../errors.js';
+import { assertFunction, kindOf } from './arguments.js';
 
 /** Brings blocks of one device to the host. One call is one transfer. */
 export interface BlockReader<H = unknown> {
@@ -77,6 +79,8 @@ export class Pending<T> implements Promise<T> {
    * @param finish makes the result of the contents of `blocks`, in order
    */
   constructor(blocks: readonly DeviceBlock[], finish: Finish<T>) {
+    if (!Array.isArray(blocks)) throw notAList('Pending', 'blocks', blocks);
+    assertFunction('Pending', 'finish', finish);
     this.#blocks = blocks;
     this.#finish = finish;
   }
@@ -88,18 +92,22 @@ export class Pending<T> implements Promise<T> {
 
   /** A refusal; as with a rejected promise, the process hears of it if nobody handles it. */
   static rejected<T>(error: Error): Pending<T> {
+    const refusal = error instanceof Error ? error : noError(error);
     const pending = new Pending<T>([], () => {
-      throw error;
+      throw refusal;
     });
-    pending.#error = error;
-    pending.#settled = Promise.reject(error);
+    pending.#error = refusal;
+    pending.#settled = Promise.reject(refusal);
     return pending;
   }
 
   /** Runs `launch`, turning what it throws into a rejected Pending. */
   static attempt<T>(launch: () => Pending<T>): Pending<T> {
     try {
-      return launch();
+      assertFunction('Pending.attempt', 'launch', launch);
+      const launched = launch();
+      if (isPending(launched)) return launched;
+      throw noPending('Pending.attempt', 'launch()', launched);
     } catch (error) {
       return Pending.rejected(error instanceof Error ? error : new Error(String(error)));
     }
@@ -114,10 +122,20 @@ export class Pending<T> implements Promise<T> {
     return this.#error;
   }
 
-  /** Several results as one: reading it reads all parts together. The first refusal among them refuses the whole. */
-  static all<T extends readonly unknown[]>(parts: { readonly [K in keyof T]: Pending<T[K]> }): Pending<T> {
+  /**
+   * Several results as one: reading it reads all parts together. The first refusal among them refuses the whole.
+   *
+   * @param where the public function that asks, for messages
+   */
+  static all<T extends readonly unknown[]>(
+    parts: { readonly [K in keyof T]: Pending<T[K]> },
+    where = 'Pending.all',
+  ): Pending<T> {
+    if (!Array.isArray(parts)) return Pending.rejected(notAList(where, 'parts', parts));
     const pendings = parts as readonly Pending<unknown>[];
-    const refusals = pendings.map((part) => part.refusal);
+    const refusals = pendings.map((part, i) =>
+      isPending(part) ? part.refusal : noPending(where, `argument ${i + 1}`, part),
+    );
     const first = refusals.find((refusal) => refusal !== undefined);
     if (first !== undefined) {
       pendings.forEach((part, i) => {
@@ -144,9 +162,13 @@ export class Pending<T> implements Promise<T> {
   static launchAll<T extends readonly unknown[]>(launches: {
     readonly [K in keyof T]: () => Pending<T[K]>;
   }): Pending<T> {
+    if (!Array.isArray(launches)) throw notAList('Pending.launchAll', 'launches', launches);
     const launched: Pending<unknown>[] = [];
     try {
-      for (const launch of launches as readonly (() => Pending<unknown>)[]) launched.push(launch());
+      for (const [i, launch] of (launches as readonly (() => Pending<unknown>)[]).entries()) {
+        assertFunction('Pending.launchAll', `launch ${i + 1}`, launch);
+        launched.push(launch());
+      }
     } catch (error) {
       for (const pending of launched) pending.release();
       throw error;
@@ -158,6 +180,7 @@ export class Pending<T> implements Promise<T> {
   map<U>(finish: (value: T) => U): Pending<U> {
     const { refusal } = this;
     if (refusal !== undefined) return Pending.rejected(refusal);
+    assertFunction('Pending.map', 'finish', finish);
     return new Pending(this.#blocks, (contents) => finish(this.#finish(contents)));
   }
 
@@ -198,5 +221,38 @@ export class Pending<T> implements Promise<T> {
 export function collect<T extends readonly unknown[]>(
   ...pending: { readonly [K in keyof T]: Pending<T[K]> }
 ): Promise<T> {
-  return Pending.all<T>(pending).then();
+  return Pending.all<T>(pending, 'collect').then();
+}
+
+function isPending(value: unknown): value is Pending<unknown> {
+  return value instanceof Pending;
+}
+
+function noPending(where: string, input: string, value: unknown): ValueError {
+  return new ValueError({
+    where,
+    input,
+    expected: 'a Pending, e.g. of maskedMoments',
+    received: kindOf(value),
+    remedy: 'pass what the operation returned, not awaited; join promises of metrics with Promise.all',
+  });
+}
+
+function notAList(where: string, input: string, value: unknown): ValueError {
+  const remedy = 'wrap it: [one, two]';
+  return new ValueError({ where, input, expected: 'an array', received: kindOf(value), remedy });
+}
+
+/** The refusal to refuse for a reason that is no error; the reason is its cause. */
+function noError(reason: unknown): ValueError {
+  return new ValueError(
+    {
+      where: 'Pending.rejected',
+      input: 'error',
+      expected: 'an Error',
+      received: kindOf(reason),
+      remedy: 'wrap the reason: new Error(reason)',
+    },
+    { cause: reason },
+  );
 }

@@ -6,6 +6,7 @@
  */
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError, DisposedTensorError, DtypeError, MissingInputError } from '../errors.js';
+import { kindOf } from './arguments.js';
 
 /** A named input of a public function: the name is what error messages call it. */
 export interface NamedTensor {
@@ -62,7 +63,7 @@ export function assertNumericTensor(where: string, name: string, value: unknown)
       where,
       input: name,
       expected: 'a tf.Tensor',
-      received: Array.isArray(value) ? 'a plain array' : `${typeof value} (${kindOf(value)})`,
+      received: kindOf(value),
       remedy: 'wrap the numbers with tf.tensor(...)',
     });
   }
@@ -84,10 +85,6 @@ export function assertNumericTensor(where: string, name: string, value: unknown)
       remedy: `call ${where} before the tensor is disposed (tf.tidy disposes what it does not return)`,
     });
   }
-}
-
-function kindOf(value: unknown): string {
-  return (value as { constructor?: { name?: string } }).constructor?.name ?? 'unknown';
 }
 
 /**

@@ -6,6 +6,7 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
+import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 
 /** One number per row: a `[B]` tensor or an array of B numbers. */
@@ -62,6 +63,13 @@ export type ResponseField = keyof typeof RESPONSE_TENSORS;
 /** verl's names of the columns with one number per row. */
 const ROW_COLUMNS = { promptLength: 'prompt_length', responseLength: 'response_length' } as const;
 
+/** verl's names of the lists that are always on the host. */
+const LISTS = {
+  numTurns: '__num_turns__',
+  toolCallCounts: 'tool_call_counts',
+  globalTokenNum: 'global_token_num',
+} as const;
+
 /** Options of `batchFromVerl`. */
 export interface BatchOptions {
   /** T, where neither `response_mask` nor `responses` tells it. */
@@ -69,7 +77,8 @@ export interface BatchOptions {
 }
 
 /**
- * A batch from tensors and arrays under verl's snake_case names; names that no metric uses are ignored.
+ * A batch from tensors and arrays under verl's snake_case names; names that no metric uses are ignored, and so is what
+ * is null.
  *
  * T is the width of `response_mask`, else of `responses`, else `responseWidth`.
  *
@@ -84,12 +93,22 @@ export function batchFromVerl(
   nonTensor: Readonly<Record<string, ArrayLike<number>>> = {},
   options: BatchOptions = {},
 ): RolloutBatch {
+  assertNamed(WHERE, 'tensors', tensors, {
+    expected: 'a record of tensors by name',
+    remedy: 'call it as batchFromVerl({ response_mask, advantages, … })',
+  });
+  assertNamed(WHERE, 'nonTensor', nonTensor, {
+    expected: 'a record of arrays by name',
+    remedy: 'leave it out if there are none',
+  });
+  assertOptions(WHERE, options, { responseWidth: 'any' });
   const given = (name: string): Tensor | undefined => {
     const tensor = tensors[name] as Tensor | null | undefined;
     if (tensor === undefined || tensor === null) return undefined;
     assertNumericTensor(WHERE, name, tensor);
     return tensor;
   };
+  const listed = (name: string): ArrayLike<number> | undefined => nonTensor[name] ?? undefined;
   const responseWidth = widthOf(given('response_mask') ?? given('responses'), options.responseWidth);
   const fields: Partial<Record<keyof RolloutBatch, unknown>> = {};
   for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
@@ -97,14 +116,15 @@ export function batchFromVerl(
     if (tensor !== undefined) fields[field as ResponseField] = tensor;
   }
   for (const [field, name] of Object.entries(ROW_COLUMNS)) {
-    const column = given(name) ?? nonTensor[name];
+    const column = given(name) ?? listed(name);
     if (column !== undefined) fields[field as keyof typeof ROW_COLUMNS] = column;
   }
   const attentionMask = given('attention_mask');
   if (attentionMask !== undefined) fields.attentionMask = attentionMask;
-  if (nonTensor.__num_turns__ !== undefined) fields.numTurns = nonTensor.__num_turns__;
-  if (nonTensor.tool_call_counts !== undefined) fields.toolCallCounts = nonTensor.tool_call_counts;
-  if (nonTensor.global_token_num !== undefined) fields.globalTokenNum = nonTensor.global_token_num;
+  for (const [field, name] of Object.entries(LISTS)) {
+    const list = listed(name);
+    if (list !== undefined) fields[field as keyof typeof LISTS] = list;
+  }
   const batch = { ...fields, responseWidth, batchSize: rowsOf(fields) } as RolloutBatch;
   assertBatch(WHERE, batch);
   return batch;
@@ -129,8 +149,20 @@ function assertWidth(where: string, width: number): void {
     where,
     input: 'responseWidth',
     expected: 'a whole number of response columns',
-    received: String(width),
+    received: kindOf(width),
     remedy: 'pass the width T that responses are padded to',
+  });
+}
+
+/** @throws ValueError for a hand-made batch whose rows nobody counted */
+function assertRows(where: string, batchSize: number): void {
+  if (Number.isSafeInteger(batchSize) && batchSize >= 0) return;
+  throw new ValueError({
+    where,
+    input: 'batchSize',
+    expected: 'a whole number of rows',
+    received: kindOf(batchSize),
+    remedy: 'make the batch with batchFromVerl, or set batchSize to B',
   });
 }
 
@@ -150,12 +182,16 @@ function rowsOf(fields: Partial<Record<keyof RolloutBatch, unknown>>): number {
 
 function columnLength(column: RowColumn): number {
   if (isTensorColumn(column)) return column.size;
-  return typeof column === 'object' ? column.length : 0; // what is no list is refused by assertBatch
+  return isList(column) ? column.length : 0; // what is no list is refused by assertBatch
 }
 
 /** Whether a column is on a device. */
 export function isTensorColumn(column: RowColumn): column is Tensor {
-  return typeof column === 'object' && 'dataId' in column;
+  return typeof column === 'object' && (column as object | null) !== null && 'dataId' in column;
+}
+
+function isList(column: unknown): column is ArrayLike<unknown> {
+  return typeof column === 'object' && column !== null && 'length' in column;
 }
 
 /**
@@ -164,7 +200,12 @@ export function isTensorColumn(column: RowColumn): column is Tensor {
  * @throws ShapeError naming the input, both shapes and the remedy; DtypeError, DisposedTensorError
  */
 export function assertBatch(where: string, batch: RolloutBatch): void {
+  assertNamed(where, 'batch', batch, {
+    expected: 'a batch',
+    remedy: 'make one with batchFromVerl, or write { batchSize, responseMask, … }',
+  });
   const { batchSize, responseWidth, attentionMask } = batch;
+  assertRows(where, batchSize);
   if (responseWidth !== undefined) assertWidth(where, responseWidth);
   for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
     const tensor = batch[field as ResponseField];
@@ -211,16 +252,14 @@ export function assertBatch(where: string, batch: RolloutBatch): void {
 
 /** @throws DtypeError for a column that holds anything but numbers, e.g. BigInts, booleans, text or nulls */
 function assertNumbers(where: string, name: string, column: RowColumn): void {
-  const isList = typeof column === 'object' && 'length' in column;
-  const values: unknown[] = isList ? Array.from(column) : [];
-  const stranger = values.findIndex((value) => typeof value !== 'number');
-  if (isList && stranger === -1) return;
-  const kind = isTensorColumn(column) ? 'a tensor' : typeof column;
+  const values = isList(column) ? Array.from<unknown>(column) : undefined;
+  const stranger = values?.findIndex((value) => typeof value !== 'number') ?? 0;
+  if (stranger === -1) return;
   throw new DtypeError({
     where,
     input: name,
     expected: 'an array of numbers',
-    received: isList ? `one with a ${typeof values[stranger]} at ${stranger}` : kind,
+    received: values === undefined ? kindOf(column) : `${kindOf(values[stranger])} at ${stranger}`,
     remedy: 'convert it first, e.g. Float64Array.from(column, Number), or Array.from(await tensor.data())',
   });
 }

@@ -1,6 +1,7 @@
 /** Data metrics of a step: scores, rewards, advantages, returns, values, explained variance, lengths. */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { ValueError } from '../errors.js';
+import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { input, subtract } from '../kernels/expression.js';
 import { Moments, type MomentsTable, Pending } from '../kernels/index.js';
 import { type MaskWindow, passTables } from '../kernels/moments/pass.js';
@@ -44,6 +45,7 @@ export async function computeDataMetrics(
 
 /** The launched form of `computeDataMetrics`, to be read together with others. */
 export function dataMetrics(batch: RolloutBatch, options: DataMetricsOptions = {}): Pending<Metrics> {
+  assertOptions(WHERE, options, { useCritic: 'boolean', maxResponseLength: 'any', semantics: 'any' });
   const { useCritic = true, semantics = 'recommended', maxResponseLength } = options;
   assertSemantics(WHERE, semantics);
   assertCap(maxResponseLength);
@@ -186,12 +188,12 @@ function countMetrics({ numTurns, toolCallCounts }: RolloutBatch): Metrics {
 }
 
 function assertCap(cap: number | undefined): void {
-  if (cap === undefined || cap > 0) return;
+  if (cap === undefined || (typeof cap === 'number' && cap > 0)) return;
   throw new ValueError({
     where: WHERE,
     input: 'maxResponseLength',
     expected: 'a positive number of tokens',
-    received: String(cap),
+    received: kindOf(cap),
     remedy: 'pass the cap that generation was configured with, or leave it out',
   });
 }

@@ -5,6 +5,7 @@
  * runs. Where all inputs are healthy the three agree. Where a revision raises an exception, the value is NaN.
  */
 import { ValueError } from '../errors.js';
+import { kindOf } from '../kernels/arguments.js';
 
 export const semanticsNames = ['recommended', 'verl-2026-08', 'verl-2026-01'] as const;
 export type Semantics = (typeof semanticsNames)[number];
@@ -16,7 +17,7 @@ export function assertSemantics(where: string, semantics: string): asserts seman
     where,
     input: 'semantics',
     expected: `one of ${semanticsNames.join(', ')}`,
-    received: JSON.stringify(semantics),
+    received: kindOf(semantics),
     remedy: "leave it out for 'recommended'",
   });
 }

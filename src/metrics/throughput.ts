@@ -1,5 +1,6 @@
 /** Throughput of a step: tokens, seconds, tokens per second and GPU. */
 import { MissingInputError, ValueError } from '../errors.js';
+import { kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch } from './batch.js';
 import { rowLengths } from './lengths.js';
@@ -52,7 +53,7 @@ export function throughputMetrics(
       where: WHERE,
       input: 'nGpus',
       expected: 'a number of GPUs',
-      received: String(nGpus),
+      received: kindOf(nGpus),
       remedy: 'pass the number of devices that the tokens were processed on, 1 on a CPU',
     });
   }

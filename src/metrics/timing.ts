@@ -1,5 +1,6 @@
 /** Timing metrics of a step: seconds per stage, and milliseconds per token where a stage works on tokens. */
-import { MissingInputError, ValueError } from '../errors.js';
+import { ValueError } from '../errors.js';
+import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch } from './batch.js';
 import { type RowLengths, rowLengths } from './lengths.js';
@@ -55,6 +56,7 @@ export function timingMetrics(
   timingRaw: TimingRaw,
   options: TimingMetricsOptions = {},
 ): Pending<Metrics> {
+  assertOptions(WHERE, options, { semantics: 'any' });
   const { semantics = 'recommended' } = options;
   assertSemantics(WHERE, semantics);
   assertTimings(WHERE, timingRaw);
@@ -73,25 +75,19 @@ export function timingMetrics(
   });
 }
 
-/** @throws MissingInputError for no timings at all, ValueError for one that is no number */
+/** @throws MissingInputError for no timings at all, ValueError for what is no record or one that is no number */
 export function assertTimings(where: string, timingRaw: TimingRaw): void {
-  const given: unknown = timingRaw;
-  if (typeof given !== 'object' || given === null) {
-    throw new MissingInputError({
-      where,
-      input: 'timingRaw',
-      expected: 'a record of seconds by stage',
-      received: given === null ? 'null' : typeof given,
-      remedy: 'pass {} if nothing was timed',
-    });
-  }
+  assertNamed(where, 'timingRaw', timingRaw, {
+    expected: 'a record of seconds by stage',
+    remedy: 'pass {} if nothing was timed',
+  });
   for (const [stage, seconds] of Object.entries<unknown>(timingRaw)) {
     if (typeof seconds === 'number') continue;
     throw new ValueError({
       where,
       input: `timingRaw.${stage}`,
       expected: 'a number of seconds',
-      received: typeof seconds,
+      received: kindOf(seconds),
       remedy: 'convert it to a number first',
     });
   }

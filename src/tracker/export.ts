@@ -3,6 +3,7 @@
  *
  * Everything up to the first await happens in the call itself, so a record made after it belongs to the next window.
  */
+import { assertOptions } from '../kernels/arguments.js';
 import { emptyRow, mergeRows } from '../kernels/index.js';
 import { Launch } from './launch.js';
 import type { Ledger } from './ledger.js';
@@ -22,14 +23,18 @@ export const timingPrefix = 'timeperf/';
 /**
  * Exports what several trackers have recorded as one record.
  *
+ * @param where the public function that asks, for messages
  * @returns names in sorted order
- * @throws PairingError or KeyConflictError before anything is taken; what a failed read-back throws after everything
+ * @throws ValueError for options that are none; PairingError or KeyConflictError before anything is taken; what a failed read-back throws after everything
  *   is put back
  */
 export async function exportLedgers(
+  where: string,
   ledgers: readonly Ledger[],
-  { key, reset = true }: ExportOptions = {},
+  options: ExportOptions,
 ): Promise<Record<string, number>> {
+  assertOptions(where, options, { key: 'string', reset: 'boolean' });
+  const { key, reset = true } = options;
   for (const ledger of ledgers) ledger.prepare(key);
   const entries = ledgers.flatMap((ledger) => ledger.entries(key));
   assertDistinct(entries);

@@ -2,6 +2,7 @@
  * The record calls of a tracker at one path. Scopes and checks only; records go to the tracker's ledger.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { assertFunction } from '../kernels/arguments.js';
 import { timingPrefix } from './export.js';
 import type { Ledger, StatOptions } from './ledger.js';
 import { type Scope, cleanName } from './scope.js';
@@ -35,14 +36,16 @@ export class TrackerHandle {
    *
    * @param name slashes at its ends are dropped; '' adds no level
    * @returns what `fn` returns, a promise included
-   * @throws ValueError if `name` is no text
+   * @throws ValueError if `name` is no text; MissingInputError or ValueError if `fn` is no function
    */
   scope<T>(name: string, fn: () => T): T {
+    assertFunction('scope', 'fn', fn);
     return this.#scope.run(name, fn);
   }
 
   /** Runs `fn` with this handle at the root: its records keep their bare names, without tracker name and scopes. */
   disableScope<T>(fn: () => T): T {
+    assertFunction('disableScope', 'fn', fn);
     return this.#scope.runDisabled(fn);
   }
 
@@ -103,7 +106,7 @@ export class TrackerHandle {
    */
   timing(key: string): Disposable {
     const { ledger, clock } = this.#recording;
-    const name = timingPrefix + cleanName('timing', key);
+    const name = timingPrefix + cleanName('timing', key, 'key');
     ledger.assertScalars('timing', [name]);
     return new Stopwatch(clock, (seconds) => {
       ledger.recordScalars('', { [name]: seconds });
@@ -117,6 +120,7 @@ export class TrackerHandle {
    * @throws KeyConflictError as `timing` does, before `fn` runs
    */
   recordTiming<T>(key: string, fn: () => T): T {
+    assertFunction('recordTiming', 'fn', fn);
     return during(this.timing(key), fn);
   }
 }

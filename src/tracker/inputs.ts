@@ -3,23 +3,23 @@
  */
 import { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
+import { assertNamed, kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 import { type TensorReduceType, tensorReduceTypes } from './reduce-type.js';
 
-/** The named things that a record call was given. */
-export function namedInputs(where: string, inputs: unknown): [name: string, value: unknown][] {
-  if (typeof inputs !== 'object' || inputs === null || inputs instanceof Tensor || Array.isArray(inputs)) {
-    throw new ValueError({
-      where,
-      expected: 'an object of named values',
-      received: kindOf(inputs),
-      remedy: `call it as ${where}({ name: value })`,
-    });
-  }
+/** The named things that a record call was given as its parameter `input`. */
+export function namedInputs(
+  where: string,
+  input: 'masks' | 'values',
+  inputs: unknown,
+): [name: string, value: unknown][] {
+  const expected = `an object of named ${input}`;
+  assertNamed(where, input, inputs, { expected, remedy: `call it as ${where}({ name: … })` });
   const named = Object.entries(inputs);
   if (named.some(([name]) => name === '')) {
     throw new ValueError({
       where,
+      input,
       expected: 'names that are not empty',
       received: "''",
       remedy: 'give every value a name',
@@ -100,7 +100,7 @@ export function assertTensorReduceType(value: unknown): asserts value is TensorR
     where: 'stat',
     input: 'reduceType',
     expected: `one of ${tensorReduceTypes.map((type) => `'${type}'`).join(', ')}`,
-    received: typeof value === 'string' ? `'${value}'` : kindOf(value),
+    received: kindOf(value),
     remedy: value === 'scalar' ? 'record plain numbers with scalar()' : 'leave it out for avg_min_max',
   });
 }
@@ -119,13 +119,4 @@ export function scalarNumber(name: string, value: unknown): number {
         ? 'read it first: (await t.data())[0]'
         : 'leave the name out when there is no value',
   });
-}
-
-function kindOf(value: unknown): string {
-  if (value === null || value === undefined) return String(value);
-  if (Array.isArray(value)) return 'a plain array';
-  if (value instanceof Tensor) return 'a tensor';
-  if (typeof value === 'string') return `the text '${value}'`;
-  if (typeof value !== 'object') return `a ${typeof value}`;
-  return `an object (${(value.constructor as { name?: string } | undefined)?.name ?? 'no class'})`;
 }

@@ -6,6 +6,7 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError } from '../errors.js';
+import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { liftRow, mergeRows, retainTensor } from '../kernels/index.js';
 import type { HeldMask } from './denominators.js';
 import {
@@ -48,7 +49,7 @@ export class Ledger {
   /** Records one mask per name; see `StatsTracker.denominator`. */
   recordDenominators(path: string, masks: unknown): void {
     const tensors = new Map<string, Tensor>();
-    for (const [name, mask] of namedInputs('denominator', masks)) {
+    for (const [name, mask] of namedInputs('denominator', 'masks', masks)) {
       assertMask(name, mask);
       tensors.set(fullKey(path, name), mask);
     }
@@ -61,12 +62,13 @@ export class Ledger {
 
   /** Reduces one value per name over its mask; see `StatsTracker.stat`. */
   recordStats(path: string, values: unknown, options: StatOptions | undefined): void {
+    if (options !== undefined) assertOptions('stat', options, { denominator: 'any', reduceType: 'any' });
     const { denominator: name, reduceType = 'avg_min_max' } = options ?? {};
     assertTensorReduceType(reduceType);
     const denominator = this.#knownDenominator(path, name);
     const queue = this.#window.queue(denominator);
     const tensors = new Map<string, Tensor>();
-    for (const [key, value] of namedInputs('stat', values)) {
+    for (const [key, value] of namedInputs('stat', 'values', values)) {
       assertStatValue(key, value);
       tensors.set(fullKey(path, key), value);
     }
@@ -94,7 +96,7 @@ export class Ledger {
   /** Records one number per name; see `StatsTracker.scalar`. */
   recordScalars(path: string, values: unknown): void {
     const numbers = new Map<string, number>();
-    for (const [name, value] of namedInputs('scalar', values)) {
+    for (const [name, value] of namedInputs('scalar', 'values', values)) {
       numbers.set(fullKey(path, name), scalarNumber(name, value));
     }
     this.assertScalars('scalar', numbers.keys());
@@ -185,7 +187,7 @@ export class Ledger {
       where: 'stat',
       input: 'denominator',
       expected: `the name of a denominator recorded in scope '${path}'`,
-      received: `${key === undefined ? String(name) : `'${key}'`}, while ${known.length > 0 ? known.join(', ') : 'no key'} is known`,
+      received: `${key === undefined ? kindOf(name) : `'${key}'`}, while ${known.length > 0 ? known.join(', ') : 'no key'} is known`,
       remedy: 'record the mask with denominator() in the same scope first',
     });
   }

@@ -1,17 +1,22 @@
 /**
  * The trackers of a process by name, and the record calls of the default one.
  */
+import { assertOptions } from '../kernels/arguments.js';
 import { type ExportOptions, exportLedgers } from './export.js';
 import { cleanName } from './scope.js';
-import { StatsTracker, type TrackerOptions, ledgerOf } from './tracker.js';
+import { StatsTracker, type TrackerOptions, assertTrackerOptions, ledgerOf } from './tracker.js';
 
 /** Named trackers that are exported together. */
 export class TrackerRegistry {
   readonly #options: TrackerOptions;
   readonly #trackers = new Map<string, StatsTracker>();
 
-  /** @param options for every tracker it makes */
+  /**
+   * @param options for every tracker it makes
+   * @throws ValueError for options that are none
+   */
   constructor(options: TrackerOptions = {}) {
+    assertTrackerOptions('TrackerRegistry', options);
     this.#options = options;
   }
 
@@ -33,8 +38,10 @@ export class TrackerRegistry {
    * @throws KeyConflictError if two trackers export the same name for anything but a timing, PairingError as
    *   `StatsTracker.export`; nothing is exported or forgotten then
    */
-  exportAll({ reset }: Pick<ExportOptions, 'reset'> = {}): Promise<Record<string, number>> {
-    return exportLedgers([...this.#trackers.values()].map(ledgerOf), { reset });
+  async exportAll(options: Pick<ExportOptions, 'reset'> = {}): Promise<Record<string, number>> {
+    assertOptions('exportAll', options, { reset: 'boolean' });
+    const ledgers = [...this.#trackers.values()].map(ledgerOf);
+    return exportLedgers('exportAll', ledgers, { reset: options.reset });
   }
 }
 

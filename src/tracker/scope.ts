@@ -6,6 +6,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ValueError } from '../errors.js';
+import { kindOf } from '../kernels/arguments.js';
 
 /** An open scope of one `Scope`; `outer` are the frames around it, of any owner. */
 interface Frame {
@@ -57,15 +58,16 @@ export class Scope {
 /**
  * A scope or tracker name without slashes at its ends; inner ones are levels of their own.
  *
+ * @param input what the caller knows it as
  * @throws ValueError for anything but text
  */
-export function cleanName(where: string, name: unknown): string {
+export function cleanName(where: string, name: unknown, input = 'name'): string {
   if (typeof name !== 'string') {
     throw new ValueError({
       where,
-      input: 'name',
+      input,
       expected: 'a text',
-      received: name === null ? 'null' : typeof name,
+      received: kindOf(name),
       remedy: "name it like a folder, e.g. 'ppo_actor' or 'ppo_actor/update'",
     });
   }

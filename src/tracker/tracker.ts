@@ -2,6 +2,7 @@
  * The tracker: named denominators, stats and scalars of one process, reduced when they are recorded and exported as
  * one flat record of numbers.
  */
+import { assertOptions } from '../kernels/arguments.js';
 import { exportLedgers, type ExportOptions } from './export.js';
 import { TrackerHandle } from './handle.js';
 import { Ledger } from './ledger.js';
@@ -11,6 +12,11 @@ import { type Clock, monotonicClock } from './timing.js';
 export interface TrackerOptions {
   /** Monotonic seconds, for timings; default `performance.now() / 1000`. */
   readonly clock?: Clock;
+}
+
+/** @throws ValueError for what are no options of a tracker */
+export function assertTrackerOptions(where: string, options: TrackerOptions): void {
+  assertOptions(where, options, { clock: 'function' });
 }
 
 /** The ledger behind a tracker, for exports over several trackers. Not part of the public interface. */
@@ -39,9 +45,11 @@ export class StatsTracker extends TrackerHandle {
 
   /**
    * @param name first level of every key but timings; '' for none
-   * @throws ValueError if `name` is no text
+   * @throws ValueError if `name` is no text, or for options that are none
    */
-  constructor(name = '', { clock = monotonicClock }: TrackerOptions = {}) {
+  constructor(name = '', options: TrackerOptions = {}) {
+    assertTrackerOptions('StatsTracker', options);
+    const { clock = monotonicClock } = options;
     const ledger = new Ledger();
     super({ ledger, clock }, new Scope(cleanName('StatsTracker', name)));
     this.#ledger = ledger;
@@ -59,7 +67,7 @@ export class StatsTracker extends TrackerHandle {
    * @throws what the device reports if reading fails; all records are kept
    */
   export(options: ExportOptions = {}): Promise<Record<string, number>> {
-    return exportLedgers([this.#ledger], options);
+    return exportLedgers('export', [this.#ledger], options);
   }
 
   /** Drops everything that is recorded and frees its device memory. The tracker can be used again. */

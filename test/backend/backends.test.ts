@@ -71,7 +71,7 @@ describe('choosing', () => {
   test('an unknown name is refused with the names that exist', async () => {
     const refused = initBackend('cuda' as 'cpu');
     await expect(refused).rejects.toThrow(BackendError);
-    await expect(refused).rejects.toThrow(/tensorflow, webgpu, wasm, cpu.*"cuda"/);
+    await expect(refused).rejects.toThrow(/tensorflow, webgpu, wasm, cpu.*'cuda'/);
   });
 
   test('the probe says of every backend whether it runs here, and a remedy where it does not', async () => {

@@ -1,6 +1,9 @@
 /**
  * Commits as tables on a terminal: sorted names in columns, one number beside each.
  */
+import { ValueError } from '../../errors.js';
+import { assertOptions, kindOf } from '../../kernels/arguments.js';
+import { assertCommit, assertNumbers } from './commit.js';
 import { logWriteError } from './errors.js';
 import type { CommitPoint, StatsWriter } from './logger.js';
 
@@ -37,14 +40,22 @@ export class ConsoleWriter implements StatsWriter {
   readonly #columns: number | undefined;
   readonly #color: boolean;
 
-  constructor({ stream = process.stdout, columns, color }: ConsoleOptions = {}) {
+  /** @throws ValueError for options that are none */
+  constructor(options: ConsoleOptions = {}) {
+    assertOptions('ConsoleWriter', options, { stream: 'any', columns: 'number', color: 'boolean' });
+    const { stream = process.stdout, columns, color } = options;
+    assertStream(stream);
     this.#stream = stream;
     this.#columns = columns;
     this.#color = color ?? (stream.isTTY === true && !process.env.NO_COLOR);
   }
 
-  /** @throws LogWriteError if the stream is closed or full, e.g. a pipe whose reader has left */
-  write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
+  /**
+   * @throws LogWriteError if the stream is closed or full, e.g. a pipe whose reader has left; MissingInputError or
+   *   ValueError for a step, data or point that is none
+   */
+  async write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
+    assertCommit('ConsoleWriter.write', step, data, point);
     const { isTTY, columns: width } = this.#stream;
     const title = point === undefined ? '' : ` (epoch ${String(point.epoch)}, step ${String(point.step)})`;
     const table = formatTable(data, {
@@ -59,6 +70,17 @@ export class ConsoleWriter implements StatsWriter {
   close(): void {
     // The stream belongs to whoever made it.
   }
+}
+
+function assertStream(stream: TextStream): void {
+  if (typeof (stream as Partial<TextStream> | null)?.write === 'function') return;
+  throw new ValueError({
+    where: 'ConsoleWriter',
+    input: 'options.stream',
+    expected: 'a stream with write()',
+    received: kindOf(stream),
+    remedy: 'leave it out for process.stdout',
+  });
 }
 
 /** Writes, and waits where the stream can tell. Without a listener of ours, one that breaks would end the process. */
@@ -97,8 +119,12 @@ const FILE_WIDTH = 120;
  * A table of `data`: sorted by name, top to bottom and then to the right, `__count` names left out.
  *
  * As many columns as fit the width, up to `columns`; one always does.
+ *
+ * @throws MissingInputError or ValueError for data that is no record of numbers, or for options that are none
  */
 export function formatTable(data: Readonly<Record<string, number>>, options: TableOptions = {}): string {
+  assertNumbers('formatTable', data);
+  assertOptions('formatTable', options, { width: 'number', columns: 'number', color: 'boolean' });
   const { width = Infinity, columns = 4, color = false } = options;
   const pairs = Object.entries(data)
     .filter(([name]) => !name.endsWith('__count'))

@@ -3,6 +3,8 @@
  */
 import { join } from 'node:path';
 import { ValueError } from '../../errors.js';
+import { assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
+import { assertNumbers, assertWhole } from './commit.js';
 import { type ConsoleOptions, ConsoleWriter } from './console.js';
 import { CommitError } from './errors.js';
 import { JsonlWriter } from './jsonl.js';
@@ -32,10 +34,11 @@ const BUILT_IN: readonly ((config: StatsLoggerConfig, folder: string) => Promise
   [
     ({ console: options = true }) =>
       options === false ? undefined : Promise.resolve(new ConsoleWriter(options === true ? {} : options)),
-    ({ jsonl: options = true }, folder) =>
-      options === false
-        ? undefined
-        : JsonlWriter.open((options === true ? undefined : options.path) ?? join(folder, 'metrics.jsonl')),
+    ({ jsonl: options = true }, folder) => {
+      if (options === false) return undefined;
+      const { path } = options === true ? {} : jsonlOptions(options);
+      return JsonlWriter.open(path ?? join(folder, 'metrics.jsonl'));
+    },
   ];
 
 export class StatsLogger {
@@ -55,9 +58,16 @@ export class StatsLogger {
   /**
    * Opens all destinations.
    *
-   * @throws ValueError for a missing or unusable name; LogWriteError if a file cannot be written
+   * @throws MissingInputError without a config, ValueError for what it cannot use of it; LogWriteError if a file
+   *   cannot be written
    */
   static async create(config: StatsLoggerConfig): Promise<StatsLogger> {
+    assertNamed('StatsLogger.create', 'config', config, {
+      expected: 'an object with experimentName, trialName and fileroot',
+      remedy: 'call it as StatsLogger.create({ experimentName, trialName, fileroot })',
+    });
+    const { writers = [] } = config;
+    assertWriters(writers);
     const experiment = folderName('experimentName', config.experimentName);
     const trial = folderName('trialName', config.trialName);
     const folder = join(text('fileroot', config.fileroot), 'logs', experiment, trial);
@@ -71,7 +81,7 @@ export class StatsLogger {
       await Promise.allSettled(opened.map(async (writer) => writer.close()));
       throw error;
     }
-    return new StatsLogger(folder, [...opened, ...(config.writers ?? [])]);
+    return new StatsLogger(folder, [...opened, ...writers]);
   }
 
   /**
@@ -82,7 +92,8 @@ export class StatsLogger {
    *
    * @param step within the epoch
    * @param globalStep grows from commit to commit; the first may be 0
-   * @throws ValueError for a step that does not grow, for data that is not numbers, and after `close`
+   * @throws MissingInputError without data; ValueError for a step that does not grow, for data that is not numbers, and
+   *   after `close`
    * @throws CommitError with what each failing destination threw
    */
   async commit(
@@ -91,11 +102,14 @@ export class StatsLogger {
     globalStep: number,
     data: Readonly<Record<string, number>>,
   ): Promise<void> {
-    const point: CommitPoint = { epoch: whole('epoch', epoch), step: whole('step', step) };
+    const where = 'StatsLogger.commit';
+    for (const [input, value] of Object.entries({ epoch, step, globalStep }))
+      assertWhole(where, input, value);
+    const point: CommitPoint = { epoch, step };
     if (this.#closed !== undefined) {
       throw invalid('commit', 'logger', 'an open logger', 'a closed one', 'commit before close()');
     }
-    if (whole('globalStep', globalStep) <= this.#lastCommitStep) {
+    if (globalStep <= this.#lastCommitStep) {
       throw invalid(
         'commit',
         'globalStep',
@@ -104,12 +118,9 @@ export class StatsLogger {
         'put all statistics of a step into one commit',
       );
     }
+    assertNumbers(where, data);
     // A copy: the write may come later, when the caller has changed its record.
     const record = { ...data };
-    for (const [key, value] of Object.entries<unknown>(record)) {
-      if (typeof value === 'number') continue;
-      throw invalid('commit', key, 'a number', value === null ? 'null' : typeof value, 'leave the key out');
-    }
     this.#lastCommitStep = globalStep;
     const attempt = this.#tail.then(() =>
       this.#each('commit', async (writer) => writer.write(globalStep, record, point)),
@@ -126,16 +137,20 @@ export class StatsLogger {
   /**
    * Continues where a saved state ended.
    *
-   * @throws ValueError for anything that `stateDict` does not return
+   * @throws MissingInputError or ValueError for anything that `stateDict` does not return
    */
   loadStateDict(state: StatsLoggerState): void {
+    assertNamed('StatsLogger.loadStateDict', 'state', state, {
+      expected: 'an object with lastCommitStep',
+      remedy: 'pass what stateDict() returned',
+    });
     const { lastCommitStep } = state;
     if (!Number.isSafeInteger(lastCommitStep) || lastCommitStep < -1) {
       throw invalid(
         'loadStateDict',
         'lastCommitStep',
         'a step, or -1',
-        String(lastCommitStep),
+        kindOf(lastCommitStep),
         'pass what stateDict() returned',
       );
     }
@@ -170,6 +185,20 @@ export class StatsLogger {
   }
 }
 
+function jsonlOptions(options: { readonly path?: string }): { readonly path?: string } {
+  assertOptions('StatsLogger.create', options, { path: 'string' }, 'jsonl');
+  return options;
+}
+
+function assertWriters(writers: unknown): void {
+  const remedy = 'pass an array of objects with name, write() and close()';
+  if (!Array.isArray(writers)) throw invalid('create', 'writers', 'an array', kindOf(writers), remedy);
+  writers.forEach((writer: Partial<StatsWriter> | null | undefined, i) => {
+    if (typeof writer?.write === 'function' && typeof writer.close === 'function') return;
+    throw invalid('create', `writers[${i}]`, 'a StatsWriter', kindOf(writer), remedy);
+  });
+}
+
 function asError(reason: unknown): Error {
   return reason instanceof Error ? reason : new Error(String(reason));
 }
@@ -184,14 +213,9 @@ function invalid(
   return new ValueError({ where: `StatsLogger.${where}`, input, expected, received, remedy });
 }
 
-function whole(input: string, value: number): number {
-  if (Number.isSafeInteger(value) && value >= 0) return value;
-  throw invalid('commit', input, 'a whole number from 0', String(value), 'count epochs and steps from 0');
-}
-
 function text(input: string, value: unknown): string {
   if (typeof value === 'string' && value !== '') return value;
-  throw invalid('create', input, 'a text', value === '' ? "''" : typeof value, 'set it in the config');
+  throw invalid('create', input, 'a text', kindOf(value), 'set it in the config');
 }
 
 /** One level of a path, so that no name can lead out of the folder of the logs. */

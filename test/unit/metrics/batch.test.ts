@@ -126,7 +126,7 @@ describe('metrics refuse', () => {
   test('unknown semantics, by name, with those that exist', async () => {
     const refused = computeDataMetrics(batchFromVerl(tensors()), { semantics: 'verl' as 'recommended' });
     await expect(refused).rejects.toThrow(ValueError);
-    await expect(refused).rejects.toThrow(/recommended, verl-2026-08, verl-2026-01.*"verl"/);
+    await expect(refused).rejects.toThrow(/recommended, verl-2026-08, verl-2026-01.*'verl'/);
   });
 
   test.each([0, -1, NaN])('a cap of %d tokens', async (maxResponseLength) => {
@@ -187,10 +187,10 @@ describe('metrics give', () => {
 describe('columns hold numbers', () => {
   test.each([
     ['BigInts, as int64 columns come', BigInt64Array.of(1n, 2n) as unknown as number[], /a bigint at 0/],
-    ['text', ['1', '2'] as unknown as number[], /a string at 0/],
+    ['text', ['1', '2'] as unknown as number[], /the text '1' at 0/],
     ['booleans', [1, true] as unknown as number[], /a boolean at 1/],
-    ['nulls', [1, null] as unknown as number[], /a object at 1/],
-    ['one number', 3 as unknown as number[], /got number/],
+    ['nulls', [1, null] as unknown as number[], /null at 1/],
+    ['one number', 3 as unknown as number[], /got the number 3/],
   ])('%s are refused', (_what, column, message) => {
     for (const name of ['__num_turns__', 'tool_call_counts', 'prompt_length', 'global_token_num']) {
       const attempt = () => batchFromVerl(tensors(), { [name]: column });

@@ -1,0 +1,97 @@
+/**
+ * What every public function refuses of its arguments, whatever they mean: null where options belong, text where a
+ * function belongs. Callers without TypeScript reach these, and callers whose types lie.
+ */
+import { Tensor } from '@tensorflow/tfjs-core';
+import { MissingInputError, ValueError } from '../errors.js';
+
+/** What a message calls a value that has no place where it came. Never throws, whatever the value. */
+export function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (Array.isArray(value)) return 'a plain array';
+  if (value instanceof Tensor) return 'a tensor';
+  if (typeof value === 'string')
+    return value.length > 60 ? `the text '${value.slice(0, 60)}…'` : `the text '${value}'`;
+  if (typeof value === 'number') return `the number ${value}`;
+  if (typeof value !== 'object') return `a ${typeof value}`;
+  const { constructor } = value as { constructor?: unknown };
+  return `an object (${typeof constructor === 'function' ? constructor.name : 'no class'})`;
+}
+
+/** An object with names of its own; lists, tensors and functions are none. */
+function isNamed(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Tensor);
+}
+
+/**
+ * Refuses everything but an object with named parts.
+ *
+ * @param expected what the object is, for the message, e.g. `a batch`
+ * @throws MissingInputError for undefined, ValueError for anything else
+ */
+export function assertNamed(
+  where: string,
+  input: string,
+  value: unknown,
+  { expected, remedy }: { readonly expected: string; readonly remedy: string },
+): asserts value is object {
+  if (isNamed(value)) return;
+  const Refusal = value === undefined ? MissingInputError : ValueError;
+  throw new Refusal({ where, input, expected, received: kindOf(value), remedy });
+}
+
+/** What an option can be; `any` where a check of its own follows. */
+type OptionKind = 'boolean' | 'number' | 'string' | 'function' | 'object' | 'any';
+
+const EXPECTED_OPTION: Readonly<Record<Exclude<OptionKind, 'any'>, string>> = {
+  boolean: 'true or false',
+  number: 'a number',
+  string: 'a text',
+  function: 'a function',
+  object: 'an object',
+};
+
+/**
+ * Refuses options that are no object, and those among them that are of another kind than they should be. What is
+ * undefined is left out; null is not, because a default does not replace it.
+ *
+ * @param kinds one for every option there is, so that a new option cannot go unchecked
+ * @param input what the caller knows the options as
+ * @throws ValueError naming the option
+ */
+export function assertOptions<T extends object>(
+  where: string,
+  options: T,
+  kinds: { readonly [K in keyof Required<T>]: OptionKind },
+  input = 'options',
+): void {
+  if (!isNamed(options)) {
+    throw new ValueError({
+      where,
+      input,
+      expected: `an object with ${Object.keys(kinds).join(', ')}`,
+      received: kindOf(options),
+      remedy: 'leave it out for the defaults',
+    });
+  }
+  for (const [name, kind] of Object.entries<OptionKind>(kinds)) {
+    const value = (options as Readonly<Record<string, unknown>>)[name];
+    if (value === undefined || kind === 'any') continue;
+    if (kind === 'object' ? isNamed(value) : typeof value === kind) continue;
+    throw new ValueError({
+      where,
+      input: `${input}.${name}`,
+      expected: EXPECTED_OPTION[kind],
+      received: kindOf(value),
+      remedy: 'leave it out for the default',
+    });
+  }
+}
+
+/** @throws MissingInputError for undefined, ValueError for anything else that is no function */
+export function assertFunction(where: string, input: string, value: unknown): void {
+  if (typeof value === 'function') return;
+  const Refusal = value === undefined ? MissingInputError : ValueError;
+  const expected = EXPECTED_OPTION.function;
+  throw new Refusal({ where, input, expected, received: kindOf(value), remedy: 'pass () => …' });
+}

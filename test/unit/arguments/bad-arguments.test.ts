@@ -1,0 +1,117 @@
+/**
+ * Every public function with every kind of value in every parameter: what it does not take it refuses with a typed
+ * error that names the input, and never with whatever JavaScript throws on the way.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import * as tensortally from '../../../src/index.js';
+import { TensortallyError } from '../../../src/index.js';
+import { kernelCalls } from './kernel-calls.js';
+import { loggerCalls } from './logger-calls.js';
+import { metricsCalls } from './metrics-calls.js';
+import { type Kind, type Row, type Rows, VALUES } from './row.js';
+import { trackerCalls } from './tracker-calls.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'bad-arguments-'));
+const ROWS: Rows = { ...kernelCalls, ...metricsCalls, ...trackerCalls, ...loggerCalls(folder) };
+
+beforeAll(async () => {
+  await tensortally.initBackend('cpu');
+});
+
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+/** What is not in the table, and why. */
+const LEFT_OUT: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    Object.entries(tensortally)
+      .filter(([, given]) => typeof given !== 'function')
+      .map(([key]) => [key, 'a value']),
+  ),
+  ...Object.fromEntries(
+    Object.entries(tensortally)
+      .filter(([key]) => key.endsWith('Error'))
+      .map(([key]) => [key, 'an error, made by the package itself']),
+  ),
+  ...Object.fromEntries(
+    ['backendReport', 'probeBackends', 'Pending#release', 'StatsTracker#dispose', 'StatsLogger#stateDict']
+      .concat(['StatsLogger#close', 'JsonlWriter#close', 'ConsoleWriter#close'])
+      .map((key) => [key, 'takes no arguments']),
+  ),
+  ...Object.fromEntries(
+    ['Moments', 'MomentsTable', 'RowMoments', 'finiteCount', 'finiteMean', 'liftRow', 'mergeRows'].map(
+      (key) => [key, 'arithmetic on rows that merges them by the thousand: it checks nothing'],
+    ),
+  ),
+  maskedMoments: 'in test/backend/moments-refusals.test.ts',
+  momentsTables: 'in test/backend/moments-refusals.test.ts',
+  JsonlWriter: 'made by JsonlWriter.open',
+  StatsLogger: 'made by StatsLogger.create',
+  TrackerHandle: 'made by TrackerHandle#child',
+};
+
+/** Names of all that can be called: exports, and the methods of exported classes. */
+function callables(): string[] {
+  return Object.entries(tensortally).flatMap(([key, given]) => {
+    if (typeof given !== 'function' || LEFT_OUT[key]?.startsWith('a') === true) return [key];
+    const methodsOf = (holder: object, mark: string): string[] =>
+      Object.entries(Object.getOwnPropertyDescriptors(holder))
+        .filter(([method, { value: body }]) => method !== 'constructor' && typeof body === 'function')
+        .map(([method]) => key + mark + method);
+    const prototype = (given as { prototype?: object }).prototype;
+    return [key, ...methodsOf(given, '.'), ...(prototype === undefined ? [] : methodsOf(prototype, '#'))];
+  });
+}
+
+test('the table has every public function', () => {
+  const missing = callables().filter((key) => !(key in ROWS) && !(key in LEFT_OUT));
+  expect(missing).toEqual([]);
+  const unknown = Object.keys(ROWS).filter((key) => !callables().includes(key.replace(/\{.*/, '')));
+  expect(unknown).toEqual([]);
+});
+
+/** How a call ends: `done`, or what it throws or rejects with. */
+async function endOf({ call, isAsync = false }: Row, args: readonly unknown[]): Promise<unknown> {
+  let returned: unknown;
+  try {
+    returned = (call as (...args: readonly unknown[]) => unknown)(...args);
+  } catch (error) {
+    expect(isAsync, `throws instead of rejecting: ${String(error)}`).toBe(false);
+    return error;
+  }
+  try {
+    await returned;
+    return 'done';
+  } catch (error) {
+    return error;
+  }
+}
+
+describe.each(Object.entries(ROWS))('%s', (key, row) => {
+  test('takes what fits and refuses all else with a typed error', async () => {
+    const { parameters } = row();
+    for (const [i, { takes, spares = [] }] of parameters.entries()) {
+      for (const [kind, given] of Object.entries(VALUES) as [Kind, unknown][]) {
+        if (spares.includes(kind)) continue;
+        const fresh = row();
+        const args = fresh.parameters.map(({ fits }, at) => (at === i ? given : fits));
+        const end = await endOf(fresh, args);
+        const what = `${key} with ${kind} as parameter ${i + 1}`;
+        if (takes.includes(kind)) {
+          if (end !== 'done') throw new Error(`${what} is refused`, { cause: end });
+          continue;
+        }
+        if (!(end instanceof TensortallyError)) {
+          throw new Error(`${what} ends with ${String(end)}`, { cause: end });
+        }
+        const { where, input, expected, received, remedy } = end;
+        for (const part of [where, input, expected, received, remedy]) expect(part, what).toMatch(/\S/);
+        expect(end.message, what).toContain(input);
+      }
+    }
+  });
+});

@@ -1,0 +1,72 @@
+/** The public functions on batches. Not a test. */
+import type * as tf from '@tensorflow/tfjs-core';
+import {
+  batchFromVerl,
+  computeDataMetrics,
+  computeThroughputMetrics,
+  computeTimingMetrics,
+} from '../../../src/index.js';
+import { batch, columns, mask, tensor } from './batch.js';
+import { count, flag, number, options, record, type Parameter, type Rows } from './row.js';
+
+const column: Parameter = { fits: [1, 2], takes: ['undefined', 'null'] };
+const rowColumn: Parameter = { fits: [1, 2], takes: ['undefined'] };
+const batchTensor: Parameter = { fits: undefined, takes: ['undefined'] };
+
+export const metricsCalls: Rows = {
+  batchFromVerl: () => ({
+    parameters: [record(columns()), options(), options()],
+    call: batchFromVerl,
+  }),
+  'batchFromVerl{tensor}': () => ({
+    parameters: [{ fits: tensor(), takes: ['undefined', 'null'] }],
+    call: (given: tf.Tensor) => batchFromVerl({ ...columns(), old_log_probs: given }),
+  }),
+  'batchFromVerl{column}': () => ({
+    parameters: [column, column, column, column, { fits: [1], takes: ['undefined', 'null', 'array'] }],
+    call: (...given: number[][]) => {
+      const [prompt_length, response_length, __num_turns__, tool_call_counts, global_token_num] = given;
+      const lists = { prompt_length, response_length, __num_turns__, tool_call_counts, global_token_num };
+      batchFromVerl(columns(), lists as Record<string, number[]>);
+    },
+  }),
+  'batchFromVerl{responseWidth}': () => ({
+    parameters: [{ fits: 2, takes: ['undefined', 'number'] }],
+    call: (responseWidth: number) =>
+      batchFromVerl({ prompt_length: mask(), response_length: mask() }, {}, { responseWidth }),
+  }),
+  computeDataMetrics: () => ({
+    parameters: [{ fits: batch(), takes: [] }, options()],
+    isAsync: true,
+    call: computeDataMetrics,
+  }),
+  'computeDataMetrics{option}': () => ({
+    parameters: [flag, count, { fits: 'recommended', takes: ['undefined'] }],
+    isAsync: true,
+    call: (useCritic: boolean, maxResponseLength: number, semantics: 'recommended') =>
+      computeDataMetrics(batch(), { useCritic, maxResponseLength, semantics }),
+  }),
+  'computeDataMetrics{batch}': () => ({
+    parameters: [{ fits: 2, takes: [] }, batchTensor, rowColumn, rowColumn, rowColumn],
+    isAsync: true,
+    call: (batchSize: number, oldLogProbs: tf.Tensor, promptLength: [], numTurns: [], toolCallCounts: []) => {
+      const changed = { batchSize, oldLogProbs, promptLength, numTurns, toolCallCounts };
+      return computeDataMetrics({ ...batch(), ...changed });
+    },
+  }),
+  computeTimingMetrics: () => ({
+    parameters: [{ fits: batch(), takes: [] }, record({ gen: 1 }), options()],
+    isAsync: true,
+    call: computeTimingMetrics,
+  }),
+  'computeTimingMetrics{seconds}': () => ({
+    parameters: [number(1), { fits: 'recommended', takes: ['undefined'] }],
+    isAsync: true,
+    call: (gen: number, semantics: 'recommended') => computeTimingMetrics(batch(), { gen }, { semantics }),
+  }),
+  computeThroughputMetrics: () => ({
+    parameters: [{ fits: batch(), takes: [] }, { fits: { step: 1 }, takes: [] }, number(1)],
+    isAsync: true,
+    call: computeThroughputMetrics,
+  }),
+};
