@@ -1,12 +1,22 @@
-/** Masked moments on tfjs' `cpu` backend: float64 loops over the arrays that hold the tensors. */
+/** Masked moments on tfjs' `cpu` backend: tiles of the arrays that hold the tensors, copied to a memory of our own. */
 import type { DataId } from '@tensorflow/tfjs-core';
-import { type HostArray, hostKernel } from './host-loop.js';
+import { ownWorkspace } from '../simd/workspace.js';
+import { hostKernel } from './host-loop.js';
+import type { HostArray } from './host-views.js';
 
-/** The part of the backend that this kernel uses: values of a tensor without a copy. */
+/** The parts of the backend that this kernel uses. */
 interface CpuBackend {
+  readonly data: { get(dataId: DataId): { readonly values: unknown } };
   readSync(dataId: DataId): HostArray;
 }
 
-export const cpuMoments = hostKernel((backend, { dataId }) =>
-  (backend as unknown as CpuBackend).readSync(dataId),
-);
+export const cpuMoments = hostKernel({
+  workspace: ownWorkspace,
+  holdsTensors: false,
+  array: (backend, { dataId, dtype }) => {
+    const cpu = backend as unknown as CpuBackend;
+    const { values } = cpu.data.get(dataId);
+    // `readSync` hands out the array itself too, but not of a bool tensor: that one it copies, element by element.
+    return dtype === 'bool' && values instanceof Uint8Array ? values : cpu.readSync(dataId);
+  },
+});

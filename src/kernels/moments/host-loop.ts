@@ -1,154 +1,284 @@
 /**
- * The float64 loops behind the `cpu` and `wasm` backends: moments of typed arrays, tile by tile.
+ * Moments on the `cpu` and `wasm` backends: tile by tile through the SIMD module.
  *
- * Per tile the mask is read once into a list of selected positions; each channel then gathers its selected values
- * into a dense float64 scratch and is reduced in two passes (mean, then deviations), and tiles merge by `mergeRows`.
+ * A tile is a part of a row, or some whole rows if they are short. Per tile every mask is read once, every node of the
+ * program computed once, and every channel merged into the records of its rows; a tile in which nothing is selected is
+ * passed over. Inputs that are reduced as they are never leave the memory they are in, except on `cpu`, where tiles are
+ * copied. What is needed besides is some hundred kilobytes of scratch, whatever the size of the tensors.
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { Pending } from '../collect.js';
-import type { Expression } from '../expression.js';
-import { type MomentsRow, MomentsTable, emptyRow } from './record.js';
-import type { MomentsKernel } from './request.js';
+import {
+  type InputKind,
+  type Operand,
+  type Place,
+  type Source,
+  type TilePlan,
+  type TileStep,
+  computation,
+  planTiles,
+} from '../lowering/tiles.js';
+import type { SimdExports } from '../simd/instance.js';
+import type { Workspace } from '../simd/workspace.js';
+import { EVERYTHING, type HostArray, HostMask, HostMatrix, NOTHING, type Tile } from './host-views.js';
+import { MomentsTable } from './record.js';
+import type { MatrixView, MomentsKernel, MomentsRequest } from './request.js';
 
-/** What tensors of the supported dtypes are made of on the host. */
-export type HostArray = Float32Array | Int32Array | Uint8Array;
+/** A backend whose tensors the host can read without a round trip. */
+export interface Host {
+  /** The memory that the module works in. */
+  workspace(backend: KernelBackend): Workspace;
+  /** Whether that memory is where the tensors are. */
+  readonly holdsTensors: boolean;
+  /** The elements of a tensor, valid until something is allocated. */
+  array(backend: KernelBackend, info: TensorInfo): HostArray;
+}
 
-/** The kernel of a backend whose tensors the host can `view` as typed arrays, without copying them. */
-export function hostKernel(view: (backend: KernelBackend, info: TensorInfo) => HostArray): MomentsKernel {
-  return ({ backend, rows, cols, inputs, channels, mask }) => {
-    const arrays = new Map<string, HostArray>();
-    for (const [name, info] of inputs) arrays.set(name, view(backend, info));
-    const selection = mask && {
-      values: view(backend, mask.tensor),
-      stride: mask.stride,
-      offset: mask.offset,
+/** The kernel of such a backend. */
+export function hostKernel(host: Host): MomentsKernel {
+  return (request) => Pending.of(new HostPass(host, request).run());
+}
+
+/** Bytes of a record: one row of a table. */
+const RECORD = MomentsTable.WIDTH * Float64Array.BYTES_PER_ELEMENT;
+
+/** Bytes for records: as many rows as go in are kept in the memory of the module before they are copied to tables. */
+const RECORDS = 2 ** 15;
+
+/** Rows of which there are records at least, however many channels there are. */
+const LEAST_RECORDS = 16;
+
+/** Rows of more columns than this have tiles of their own, shorter ones share them. The least that a tile has. */
+const LONG_ROW = 512;
+
+/** Bytes for the buffers of a program, which are to stay in the cache: many of them make tiles smaller. */
+const BUFFERS = 2 ** 18;
+
+/** Room behind the last element of a buffer, because vectors may end there. */
+const BUFFER_REST = 32;
+
+/** Bytes of a cell: one vector. */
+const CELL = 16;
+
+const CACHE_LINE = 64;
+
+/** One pass at work. */
+class HostPass {
+  readonly #request: MomentsRequest;
+  readonly #workspace: Workspace;
+  readonly #simd: SimdExports;
+  /** Most rows and columns of a tile. */
+  readonly #tileRows: number;
+  readonly #tileCols: number;
+  /** Rows of which there are records, and where those of the first channel are, the others behind them. */
+  readonly #recordRows: number;
+  readonly #records: number;
+  /** Room for a selection, for rows with elements that are not finite. */
+  readonly #spare: number;
+  readonly #inputs: ReadonlyMap<string, HostMatrix>;
+  readonly #masks: readonly HostMask[];
+  readonly #hasUnmasked: boolean;
+  readonly #plan: TilePlan;
+  readonly #buffers: readonly number[];
+  readonly #cells: readonly number[];
+  /** Cells that hold the value of an input in the row of the tile. */
+  readonly #rowCells: readonly { readonly matrix: HostMatrix; readonly address: number }[];
+
+  /** The tile at work, and where the record of its first row is among those of a channel. */
+  readonly #tile: Tile = { serial: 0, row: 0, rows: 0, col: 0, cols: 0 };
+  #record = 0;
+  /** Elements to compute: what comes behind is selected by no mask. */
+  #length = 0;
+
+  constructor(host: Host, request: MomentsRequest) {
+    const { backend, rows, cols, inputs, masks, nodes, channels } = request;
+    this.#request = request;
+    this.#workspace = host.workspace(backend);
+    const { simd } = this.#workspace;
+    this.#simd = simd;
+
+    const areRows = rows > 1 && cols <= LONG_ROW;
+    const kindOf = (name: string): InputKind => {
+      const { step, tensor } = inputs.get(name)!;
+      if (step === 0 && !areRows) return 'cell';
+      return tensor.dtype === 'float32' ? 'float32' : 'other';
     };
-    return Pending.of(hostMoments({ rows, cols, inputs: arrays, channels, mask: selection }));
-  };
-}
+    this.#plan = planTiles(nodes, new Set(channels.map(({ node }) => node)), kindOf);
+    const elements = tileElements(simd, this.#plan.buffers);
+    const recordRows = Math.floor(RECORDS / RECORD / channels.length);
+    this.#recordRows = Math.min(Math.max(recordRows, LEAST_RECORDS), rows);
+    this.#tileRows = areRows ? Math.min(Math.floor(elements / cols), simd.tileRows(), this.#recordRows) : 1;
+    this.#tileCols = Math.min(elements, cols);
 
-/** A `MomentsRequest` whose tensors are at hand as typed arrays. */
-interface HostRequest {
-  readonly rows: number;
-  readonly cols: number;
-  readonly inputs: ReadonlyMap<string, HostArray>;
-  readonly channels: readonly Expression[];
-  readonly mask: { readonly values: HostArray; readonly stride: number; readonly offset: number } | undefined;
-}
+    const parts = [
+      ...Array<number>(masks.length + 1).fill(simd.selectionBytes()),
+      channels.length * this.#recordRows * RECORD,
+      ...Array<number>(this.#plan.buffers).fill(elements * Float64Array.BYTES_PER_ELEMENT + BUFFER_REST),
+      ...Array<number>(this.#plan.cells.length).fill(CELL),
+      ...Array<number>(inputs.size + masks.length).fill(elements * Float32Array.BYTES_PER_ELEMENT),
+    ];
+    const addresses = addressesOf(this.#workspace, parts);
+    const take = (count: number): number[] => addresses.splice(0, count);
+    const selections = take(masks.length);
+    this.#spare = take(1)[0]!;
+    this.#records = take(1)[0]!;
+    this.#buffers = take(this.#plan.buffers);
+    this.#cells = take(this.#plan.cells.length);
 
-/** Elements per tile: scratch for a few channels stays in the first-level cache. */
-const TILE = 2048;
+    // Only now: what was allocated may have moved the tensors.
+    const matrix = (view: MatrixView): HostMatrix => {
+      const shown = new HostMatrix(view, host.array(backend, view.tensor));
+      const isTogether = view.step === 1 && (view.stride === cols || !areRows);
+      const [block] = take(1);
+      if (host.holdsTensors && isTogether) shown.readInPlace();
+      else shown.copyTo(this.#workspace.buffer, block!, elements);
+      return shown;
+    };
+    this.#inputs = new Map([...inputs].map(([name, view]) => [name, matrix(view)]));
+    this.#masks = masks.map((view, index) => new HostMask(simd, matrix(view), selections[index]!));
+    this.#hasUnmasked = channels.some(({ mask }) => mask === undefined);
+    this.#rowCells = this.#plan.cells.flatMap((content, index) => {
+      const address = this.#cells[index]!;
+      if (typeof content === 'string') return [{ matrix: this.#inputs.get(content)!, address }];
+      this.#fillCell(address, content);
+      return [];
+    });
+  }
 
-/** One table per channel, in order. */
-function hostMoments(request: HostRequest): MomentsTable[] {
-  const { rows, cols, channels, mask } = request;
-  const tables = channels.map(() => new MomentsTable(rows));
-  const selected = new Int32Array(TILE);
-  const gathers = channels.map((channel) => gatherOf(channel, request.inputs));
-  const scratch = new Float64Array(TILE);
-  for (let r = 0; r < rows; r++) {
-    for (let start = 0; start < cols; start += TILE) {
-      const length = Math.min(TILE, cols - start);
-      const base = r * cols + start;
-      const n =
-        mask === undefined
-          ? selectAll(base, length, selected)
-          : select(mask.values, r * mask.stride + mask.offset + start, base, length, selected);
-      if (n === 0) continue;
-      for (let k = 0; k < channels.length; k++) {
-        gathers[k]!(selected, n, scratch);
-        tables[k]!.add(r, reduceTile(scratch, n));
+  /** One table per channel, in order. */
+  run(): MomentsTable[] {
+    const { rows, cols, channels } = this.#request;
+    const tables = channels.map(() => new MomentsTable(rows));
+    const steps = this.#plan.steps.map((step) => this.#stepOf(step));
+    const tile = this.#tile;
+    for (let first = 0; first < rows; first += this.#recordRows) {
+      const end = Math.min(first + this.#recordRows, rows);
+      this.#simd.clearRecords(this.#records, channels.length * this.#recordRows);
+      for (tile.row = first; tile.row < end; tile.row += this.#tileRows) {
+        tile.rows = Math.min(this.#tileRows, end - tile.row);
+        this.#record = (tile.row - first) * RECORD;
+        for (tile.col = 0; tile.col < cols; tile.col += this.#tileCols) {
+          tile.cols = Math.min(this.#tileCols, cols - tile.col);
+          if (this.#begin()) for (const step of steps) step();
+        }
       }
+      this.#deliver(tables, first, end);
     }
+    return tables;
   }
-  return tables;
-}
 
-/** Positions of the selected elements of one tile; returns how many. */
-function select(
-  mask: HostArray,
-  maskStart: number,
-  base: number,
-  length: number,
-  selected: Int32Array,
-): number {
-  let n = 0;
-  for (let i = 0; i < length; i++) {
-    selected[n] = base + i;
-    // NaN !== 0, so a NaN in a float mask selects, as every backend has it.
-    n += mask[maskStart + i] !== 0 ? 1 : 0;
+  /** Prepares the tile; false if there is nothing to do. */
+  #begin(): boolean {
+    const tile = this.#tile;
+    tile.serial++;
+    let isNeeded = this.#hasUnmasked;
+    for (const mask of this.#masks) if (mask.select(tile) !== NOTHING) isNeeded = true;
+    if (!isNeeded) return false;
+    this.#length = this.#hasUnmasked ? tile.rows * tile.cols : 0;
+    if (this.#plan.buffers > 0) {
+      for (const mask of this.#masks) this.#length = Math.max(this.#length, mask.end(tile));
+    }
+    for (const { matrix, address } of this.#rowCells) this.#fillCell(address, matrix.valueAt(tile.row));
+    return true;
   }
-  return n;
-}
 
-function selectAll(base: number, length: number, selected: Int32Array): number {
-  for (let i = 0; i < length; i++) selected[i] = base + i;
-  return length;
-}
+  #fillCell(address: number, value: number): void {
+    const index = address / Float64Array.BYTES_PER_ELEMENT;
+    this.#workspace.float64.fill(value, index, index + 2);
+  }
 
-/** Writes the values of a channel at the first `n` selected positions to `out`. */
-type Gather = (selected: Int32Array, n: number, out: Float64Array) => void;
-
-function gatherOf(expression: Expression, inputs: ReadonlyMap<string, HostArray>): Gather {
-  switch (expression.kind) {
-    case 'input': {
-      const values = inputs.get(expression.name)!;
-      return (selected, n, out) => {
-        for (let i = 0; i < n; i++) out[i] = values[selected[i]!]!;
+  #stepOf(step: TileStep): () => void {
+    const simd = this.#simd;
+    const tile = this.#tile;
+    if (step.kind === 'deliver') return this.#reduction(step.node, step.from);
+    const out = this.#buffers[step.buffer]!;
+    if (step.kind === 'compute') {
+      const operands = step.args.map((place) => this.#operandAt(place));
+      const compute = computation(simd, step.op, operands, out);
+      return () => {
+        compute(this.#length);
       };
     }
-    case 'constant':
-      return (_selected, n, out) => {
-        out.fill(expression.value, 0, n);
-      };
-    case 'subtract': {
-      const left = gatherOf(expression.left, inputs);
-      const right = gatherOf(expression.right, inputs);
-      const subtrahend = new Float64Array(TILE);
-      return (selected, n, out) => {
-        left(selected, n, out);
-        right(selected, n, subtrahend);
-        for (let i = 0; i < n; i++) out[i]! -= subtrahend[i]!;
+    if (step.kind === 'difference') {
+      const [left, right] = step.inputs.map((name) => this.#inputs.get(name)!);
+      return () => {
+        simd.subtractFloat32(left!.locate(tile), right!.locate(tile), this.#length, out);
       };
     }
+    const matrix = this.#inputs.get(step.input)!;
+    const widen = simd[`widen${matrix.storage}`];
+    return () => {
+      widen(matrix.locate(tile), this.#length, out);
+    };
+  }
+
+  #operandAt(place: Place): Operand {
+    return 'cell' in place
+      ? { address: this.#cells[place.cell]!, step: 0 }
+      : { address: this.#buffers[place.buffer]!, step: 16 };
+  }
+
+  /** Merges the values of a node into the records of its channels. */
+  #reduction(node: number, from: Source): () => void {
+    const { channels } = this.#request;
+    const targets = channels.flatMap(({ node: of, mask }, index) => {
+      const records = this.#records + index * this.#recordRows * RECORD;
+      return of === node ? [{ mask: mask === undefined ? undefined : this.#masks[mask], records }] : [];
+    });
+    const reduce = this.#reducerOf(from);
+    return () => {
+      for (const { mask, records } of targets) {
+        const selection = mask === undefined ? EVERYTHING : mask.selection;
+        if (selection !== NOTHING) reduce(selection, records + this.#record);
+      }
+    };
+  }
+
+  /** Reduces the tile of a source into records at `out`. */
+  #reducerOf(from: Source): (selection: number, out: number) => void {
+    const simd = this.#simd;
+    const tile = this.#tile;
+    const spare = this.#spare;
+    if ('cell' in from) {
+      const index = this.#cells[from.cell]! / Float64Array.BYTES_PER_ELEMENT;
+      return (selection, out) => {
+        simd.reduceConstant(this.#workspace.float64[index]!, tile.rows, tile.cols, selection, out);
+      };
+    }
+    if ('buffer' in from) {
+      const address = this.#buffers[from.buffer]!;
+      return (selection, out) => {
+        simd.reduceFloat64(address, tile.rows, tile.cols, selection, spare, out);
+      };
+    }
+    const matrix = this.#inputs.get(from.input)!;
+    const reduce = simd[`reduce${matrix.storage}`];
+    return (selection, out) => {
+      reduce(matrix.locate(tile), tile.rows, tile.cols, selection, spare, out);
+    };
+  }
+
+  /** Copies the records of the rows from `first` to `end` into the tables. */
+  #deliver(tables: readonly MomentsTable[], first: number, end: number): void {
+    const { float64 } = this.#workspace;
+    tables.forEach((table, index) => {
+      const from = (this.#records + index * this.#recordRows * RECORD) / Float64Array.BYTES_PER_ELEMENT;
+      const records = float64.subarray(from, from + (end - first) * MomentsTable.WIDTH);
+      table.cells.set(records, first * MomentsTable.WIDTH);
+    });
   }
 }
 
-/** The row of the first `n` numbers of `x`. */
-function reduceTile(x: Float64Array, n: number): MomentsRow {
-  let sum = 0;
-  let min = Infinity;
-  let max = -Infinity;
-  for (let i = 0; i < n; i++) {
-    const v = x[i]!;
-    sum += v;
-    if (v < min) min = v;
-    if (v > max) max = v;
-  }
-  // float32 inputs cannot overflow a float64 sum, so a non-finite sum means a non-finite element.
-  if (!Number.isFinite(sum)) return reduceNonFiniteTile(x, n);
-  const mean = sum / n;
-  let m2 = 0;
-  for (let i = 0; i < n; i++) {
-    const d = x[i]! - mean;
-    m2 += d * d;
-  }
-  return { count: n, nan: 0, posInf: 0, negInf: 0, sum, m2, min, max };
+/** Elements of a tile of a program that has so many buffers. */
+function tileElements(simd: SimdExports, buffers: number): number {
+  const affordable = BUFFERS / Float64Array.BYTES_PER_ELEMENT / Math.max(buffers, 1);
+  const elements = Math.floor(affordable / LONG_ROW) * LONG_ROW;
+  return Math.max(LONG_ROW, Math.min(elements, simd.tileElements()));
 }
 
-/** Counts the non-finite elements and reduces the others. */
-function reduceNonFiniteTile(x: Float64Array, n: number): MomentsRow {
-  let nan = 0;
-  let posInf = 0;
-  let negInf = 0;
-  let finite = 0;
-  for (let i = 0; i < n; i++) {
-    const v = x[i]!;
-    if (Number.isFinite(v)) x[finite++] = v;
-    else if (v === Infinity) posInf++;
-    else if (v === -Infinity) negInf++;
-    else nan++;
-  }
-  const { sum, m2, min, max } = finite === 0 ? emptyRow : reduceTile(x, finite);
-  return { count: n, nan, posInf, negInf, sum, m2, min, max };
+/** Where parts of so many bytes are in the scratch, each at a cache line. */
+function addressesOf(workspace: Workspace, parts: readonly number[]): number[] {
+  const sizes = parts.map((bytes) => Math.ceil(bytes / CACHE_LINE) * CACHE_LINE);
+  let next = workspace.scratch(sizes.reduce((total, size) => total + size, 0));
+  return sizes.map((size) => (next += size) - size);
 }
