@@ -8,11 +8,15 @@ export {
   type BackendReport,
 } from './backends.js';
 export { Pending, collect } from './collect.js';
-export { maskedMoments, momentsTables, type MaskedMomentsOptions } from './moments/index.js';
+export * as expression from './expression.js';
+export type { Expression, Operand } from './expression.js';
+export { logitsStatistics, type LogitsStatistics, type LogitsStatisticsOptions } from './logits/index.js';
+export { channelMoments, channelTables, type Channel, type ChannelMasks } from './moments/channels.js';
+export type { MomentsOptions } from './moments/checks.js';
+export { maskedMoments, momentsTables } from './moments/index.js';
 export {
   Moments,
   MomentsTable,
-  RowMoments,
   emptyRow,
   finiteCount,
   finiteMean,
@@ -21,4 +25,5 @@ export {
   type MomentsRow,
   type NonFinitePolicy,
 } from './moments/record.js';
+export { RowMoments } from './moments/row-moments.js';
 export { retainTensor, type RetainedTensor } from './residency.js';

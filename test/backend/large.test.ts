@@ -34,7 +34,7 @@ test('rows of a tensor of three million elements, under a window of a wider mask
       cols,
       inputs: { x },
       channels: { x: input('x'), n: constant(1) },
-      mask: { tensor: mask, stride, offset },
+      mask: { tensor: mask, stride, offset, step: 1 },
     });
     const all = maskedMoments(x, whole);
     tf.dispose([x, mask, whole]);

@@ -122,6 +122,12 @@ const OPTION: Refusal[] = [
     error: ValueError,
     says: /nonFinite.*propagate.*ignore.*drop/,
   },
+  ...[null, 5, 'rows', [-1]].map((options) => ({
+    name: `options that are ${JSON.stringify(options)}`,
+    args: () => [ones(2, 3), undefined, options],
+    error: ValueError,
+    says: /options: expected an object with axis, nonFinite/,
+  })),
 ];
 
 /** Disposes every tensor among arguments, nested or not. */
@@ -210,5 +216,10 @@ test('momentsTables refuses as maskedMoments does', async () => {
   const x = ones(2, 3);
   const short = ones(2, 2);
   await expect(momentsTables({ x }, short)).rejects.toThrow(ShapeError);
+  const anything = momentsTables as unknown as typeof untyped;
+  await expect(anything({ x }, undefined, null)).rejects.toThrow(/options/);
+  for (const values of [x, null, undefined, 5, [x], 'x']) {
+    await expect(anything(values)).rejects.toThrow(/values: expected a record of tensors/);
+  }
   tf.dispose([x, short]);
 });

@@ -2,12 +2,12 @@
 import type * as tf from '@tensorflow/tfjs-core';
 import { expectTypeOf, test } from 'vitest';
 
-import type { MaskedMomentsOptions, Moments, Pending, RowMoments } from '../../src/index.js';
+import type { Moments, MomentsOptions, Pending, RowMoments } from '../../src/index.js';
 import { type maskedMoments } from '../../src/index.js';
 
 declare const ask: typeof maskedMoments;
 declare const x: tf.Tensor;
-declare const options: MaskedMomentsOptions;
+declare const options: MomentsOptions;
 
 const one = () => ask(x, x);
 const rows = () => ask(x, undefined, { axis: -1 });

@@ -1,21 +1,33 @@
-/** What `maskedMoments` refuses, and in which words. */
+/** What the moments operations refuse, and in which words. */
 import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
+import { assertOptions, kindOf } from '../arguments.js';
 import { type NamedTensor, assertNumericTensor } from '../residency.js';
+import type { NonFinitePolicy } from './record.js';
 
-/** The public function that all of these speak for. */
-export const WHERE = 'maskedMoments';
+/** Options of the moments operations. */
+export interface MomentsOptions {
+  /** −1 gives one result per row, a row being the last axis; left out, all elements are reduced to one. */
+  readonly axis?: -1 | undefined;
+  /** What selected NaN and ±Infinity do to the result; default `'propagate'`. */
+  readonly nonFinite?: NonFinitePolicy | undefined;
+}
 
 /**
  * Checks that tensors and mask can share a pass.
  *
+ * @param where the public function, for the message
  * @param named the values, in the order of the caller
  * @throws MissingInputError, DtypeError, DisposedTensorError or ShapeError, naming the input
  */
-export function assertTensors(named: readonly NamedTensor[], mask: NamedTensor | undefined): void {
+export function assertTensors(
+  where: string,
+  named: readonly NamedTensor[],
+  mask: NamedTensor | undefined,
+): void {
   const [first, ...others] = named;
   if (first === undefined) {
     throw new MissingInputError({
-      where: WHERE,
+      where,
       input: 'values',
       expected: 'at least one tensor',
       received: 'an empty record',
@@ -23,39 +35,53 @@ export function assertTensors(named: readonly NamedTensor[], mask: NamedTensor |
     });
   }
   if (mask !== undefined) others.push(mask);
-  for (const { name, tensor } of [first, ...others]) assertNumericTensor(WHERE, name, tensor);
-  assertRank(first);
-  for (const other of others) assertSameShape(other, first);
+  for (const { name, tensor } of [first, ...others]) assertNumericTensor(where, name, tensor);
+  assertRank(where, first);
+  for (const other of others) assertSameShape(where, other, first);
 }
 
-/** @throws ValueError for an unknown policy */
-export function assertPolicy(nonFinite: string): void {
+/**
+ * @returns the options, with the default policy
+ * @throws ValueError for anything but an object, for an unknown policy and for an axis other than the last
+ */
+export function checkedOptions(
+  where: string,
+  options: MomentsOptions | undefined,
+): { axis: -1 | undefined; nonFinite: NonFinitePolicy } {
+  if (options !== undefined) assertOptions(where, options, { axis: 'any', nonFinite: 'any' });
+  const { axis, nonFinite = 'propagate' } = options ?? {};
+  assertAxis(where, axis);
+  assertPolicy(where, nonFinite);
+  return { axis, nonFinite };
+}
+
+function assertPolicy(where: string, nonFinite: string): void {
   if (nonFinite === 'propagate' || nonFinite === 'ignore') return;
   throw new ValueError({
-    where: WHERE,
+    where,
     input: 'options.nonFinite',
     expected: "'propagate' or 'ignore'",
-    received: JSON.stringify(nonFinite),
+    received: kindOf(nonFinite),
     remedy: "leave it out for 'propagate'",
   });
 }
 
-/** @throws ValueError for an axis other than the last */
-export function assertAxis(axis: number | undefined): void {
+function assertAxis(where: string, axis: number | undefined): void {
   if (axis === undefined || axis === -1) return;
   throw new ValueError({
-    where: WHERE,
+    where,
     input: 'options.axis',
     expected: '-1 (one result per row) or nothing (one result for all elements)',
-    received: String(axis),
+    received: kindOf(axis),
     remedy: 'transpose the tensor so that the axis to reduce is the last one',
   });
 }
 
-function assertRank({ name, tensor }: NamedTensor): void {
+/** @throws ShapeError for a tensor of rank 0 or above 4 */
+export function assertRank(where: string, { name, tensor }: NamedTensor): void {
   if (tensor.rank >= 1 && tensor.rank <= 4) return;
   throw new ShapeError({
-    where: WHERE,
+    where,
     input: name,
     expected: 'a tensor of rank 1 to 4',
     received: `rank ${tensor.rank}, shape [${tensor.shape.join(', ')}]`,
@@ -63,11 +89,11 @@ function assertRank({ name, tensor }: NamedTensor): void {
   });
 }
 
-function assertSameShape({ name, tensor }: NamedTensor, reference: NamedTensor): void {
+function assertSameShape(where: string, { name, tensor }: NamedTensor, reference: NamedTensor): void {
   const { shape } = reference.tensor;
   if (tensor.rank === shape.length && tensor.shape.every((n, axis) => n === shape[axis])) return;
   throw new ShapeError({
-    where: WHERE,
+    where,
     input: name,
     expected: `the shape of ${reference.name}, [${shape.join(', ')}]`,
     received: `[${tensor.shape.join(', ')}]`,
@@ -76,4 +102,16 @@ function assertSameShape({ name, tensor }: NamedTensor, reference: NamedTensor):
         ? 'slice the mask or pad it with false'
         : 'reduce tensors of other shapes in another call',
   });
+}
+
+/** Number of elements of a tensor of this shape. */
+export function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, n) => product * n, 1);
+}
+
+/** A plain object; anything else is taken for a tensor and refused if it is none. */
+export function isRecord(values: unknown): values is Readonly<Record<string, unknown>> {
+  if (typeof values !== 'object' || values === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(values);
+  return prototype === Object.prototype || prototype === null;
 }

@@ -4,20 +4,18 @@
  * The public operations. What they refuse is in checks.ts, how a pass reaches a kernel in pass.ts.
  */
 import type * as tf from '@tensorflow/tfjs-core';
+import { ValueError } from '../../errors.js';
+import { kindOf } from '../arguments.js';
 import { Pending } from '../collect.js';
 import { input } from '../expression.js';
 import type { NamedTensor } from '../residency.js';
-import { WHERE, assertAxis, assertPolicy, assertTensors } from './checks.js';
-import { passTables } from './pass.js';
-import { Moments, type MomentsTable, type NonFinitePolicy, RowMoments } from './record.js';
+import { type MomentsOptions, assertTensors, checkedOptions, isRecord, sizeOf } from './checks.js';
+import { denseWindow, passTables } from './pass.js';
+import type { Moments, MomentsTable } from './record.js';
+import type { RowMoments } from './row-moments.js';
+import { finisher, mapValues } from './results.js';
 
-/** Options of `maskedMoments`. */
-export interface MaskedMomentsOptions {
-  /** −1 gives one result per row, a row being the last axis; left out, all elements are reduced to one. */
-  readonly axis?: -1 | undefined;
-  /** What selected NaN and ±Infinity do to the result; default `'propagate'`. */
-  readonly nonFinite?: NonFinitePolicy | undefined;
-}
+const WHERE = 'maskedMoments';
 
 /**
  * Count, sum, mean, m2, extremes, variance of the elements that a mask selects.
@@ -40,43 +38,41 @@ export interface MaskedMomentsOptions {
 export function maskedMoments(
   values: tf.Tensor,
   mask: tf.Tensor | undefined,
-  options: MaskedMomentsOptions & { readonly axis: -1 },
+  options: MomentsOptions & { readonly axis: -1 },
 ): Pending<RowMoments>;
 export function maskedMoments(
   values: tf.Tensor,
   mask?: tf.Tensor,
-  options?: MaskedMomentsOptions & { readonly axis?: undefined },
+  options?: MomentsOptions & { readonly axis?: undefined },
 ): Pending<Moments>;
 export function maskedMoments<K extends string>(
   values: Readonly<Record<K, tf.Tensor>>,
   mask: tf.Tensor | undefined,
-  options: MaskedMomentsOptions & { readonly axis: -1 },
+  options: MomentsOptions & { readonly axis: -1 },
 ): Pending<Record<K, RowMoments>>;
 export function maskedMoments<K extends string>(
   values: Readonly<Record<K, tf.Tensor>>,
   mask?: tf.Tensor,
-  options?: MaskedMomentsOptions & { readonly axis?: undefined },
+  options?: MomentsOptions & { readonly axis?: undefined },
 ): Pending<Record<K, Moments>>;
 export function maskedMoments(
   values: tf.Tensor,
   mask?: tf.Tensor,
-  options?: MaskedMomentsOptions,
+  options?: MomentsOptions,
 ): Pending<Moments | RowMoments>;
 export function maskedMoments<K extends string>(
   values: Readonly<Record<K, tf.Tensor>>,
   mask?: tf.Tensor,
-  options?: MaskedMomentsOptions,
+  options?: MomentsOptions,
 ): Pending<Record<K, Moments | RowMoments>>;
 export function maskedMoments(
   values: tf.Tensor | Readonly<Record<string, tf.Tensor>>,
   mask?: tf.Tensor,
-  options: MaskedMomentsOptions = {},
+  options?: MomentsOptions,
 ): Pending<Moments | RowMoments | Record<string, Moments | RowMoments>> {
   return Pending.attempt<Moments | RowMoments | Record<string, Moments | RowMoments>>(() => {
-    const { axis, nonFinite = 'propagate' } = options;
-    assertPolicy(nonFinite);
-    const finish = (table: MomentsTable): Moments | RowMoments =>
-      axis === -1 ? RowMoments.fromTable(table, nonFinite) : new Moments(table.total(), nonFinite);
+    const { axis, nonFinite } = checkedOptions(WHERE, options);
+    const finish = finisher(axis, nonFinite);
     if (isRecord(values)) {
       return launchTables(values, mask, axis).map((tables) => mapValues(tables, finish));
     }
@@ -93,9 +89,19 @@ export function maskedMoments(
 export function momentsTables<K extends string>(
   values: Readonly<Record<K, tf.Tensor>>,
   mask?: tf.Tensor,
-  options: { readonly axis?: -1 | undefined } = {},
+  options?: Pick<MomentsOptions, 'axis'>,
 ): Pending<Record<K, MomentsTable>> {
-  return Pending.attempt(() => launchTables(values, mask, options.axis));
+  return Pending.attempt(() => {
+    const { axis } = checkedOptions('momentsTables', options);
+    if (isRecord(values)) return launchTables(values, mask, axis);
+    throw new ValueError({
+      where: 'momentsTables',
+      input: 'values',
+      expected: 'a record of tensors',
+      received: kindOf(values),
+      remedy: 'pass { x: tensor }; maskedMoments takes a single tensor',
+    });
+  });
 }
 
 function launchTables(
@@ -103,10 +109,9 @@ function launchTables(
   mask: tf.Tensor | undefined,
   axis: -1 | undefined,
 ): Pending<Record<string, MomentsTable>> {
-  assertAxis(axis);
   const named: NamedTensor[] = Object.entries(values).map(([name, tensor]) => ({ name, tensor }));
   // null is no mask that was left out, it is one that is missing; the check says so.
-  assertTensors(named, mask === undefined ? undefined : { name: 'mask', tensor: mask });
+  assertTensors(WHERE, named, mask === undefined ? undefined : { name: 'mask', tensor: mask });
   const { shape } = named[0]!.tensor;
   const rows = axis === -1 ? sizeOf(shape.slice(0, -1)) : 1;
   const cols = axis === -1 ? shape.at(-1)! : sizeOf(shape);
@@ -116,21 +121,6 @@ function launchTables(
     cols,
     inputs: values,
     channels: Object.fromEntries(named.map(({ name }) => [name, input(name)])),
-    mask: mask && { tensor: mask, stride: cols, offset: 0 },
+    mask: mask && denseWindow(mask, cols),
   });
-}
-
-function sizeOf(shape: readonly number[]): number {
-  return shape.reduce((product, n) => product * n, 1);
-}
-
-/** A plain object; anything else is taken for a tensor and refused if it is none. */
-function isRecord(values: unknown): values is Readonly<Record<string, tf.Tensor>> {
-  if (typeof values !== 'object' || values === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(values);
-  return prototype === Object.prototype || prototype === null;
-}
-
-function mapValues<A, B>(record: Readonly<Record<string, A>>, map: (value: A) => B): Record<string, B> {
-  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value)]));
 }

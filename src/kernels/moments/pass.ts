@@ -4,15 +4,16 @@
  * The operations and the metrics describe what they want as a pass; which backend runs it is decided here and nowhere
  * else.
  */
-import type * as tf from '@tensorflow/tfjs-core';
+import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../../errors.js';
 import type { BackendName } from '../backend-names.js';
 import { Pending } from '../collect.js';
 import type { Expression } from '../expression.js';
+import { type ProgramNode, compile, programInputs } from '../program.js';
 import { type NamedTensor, commonBackend } from '../residency.js';
 import { cpuMoments } from './cpu.js';
-import { MomentsTable } from './record.js';
-import type { MomentsKernel } from './request.js';
+import { MomentsTable, liftRow } from './record.js';
+import type { ChannelRequest, MatrixView, MomentsKernel } from './request.js';
 import { tensorflowMoments } from './tensorflow.js';
 import { wasmMoments } from './wasm.js';
 import { webgpuMoments } from './webgpu.js';
@@ -25,13 +26,20 @@ export const momentsKernels: Readonly<Record<BackendName, MomentsKernel>> = {
   tensorflow: tensorflowMoments,
 };
 
-/** A window of the columns of a `[rows, width]` mask, without copying it. */
-export interface MaskWindow {
+/** A tensor seen as a matrix with the rows and columns of the pass, see `MatrixView`; nothing is copied. */
+export interface MatrixWindow {
   readonly tensor: tf.Tensor;
-  /** Columns of the whole mask, seen as a matrix with as many rows as the pass. */
   readonly stride: number;
-  /** First column of the window; the window is as wide as the pass. */
   readonly offset: number;
+  /** 0 for one value per row. */
+  readonly step: 0 | 1;
+}
+
+/** A channel over the elements that a mask of the pass selects. */
+export interface MaskedExpression<M extends string = string> {
+  readonly of: Expression;
+  /** Name of the mask; undefined selects everything. */
+  readonly mask: M | undefined;
 }
 
 /** One pass over tensors seen as `[rows, cols]`: what to compute, and where. See `passTables`. */
@@ -40,27 +48,65 @@ export interface MomentsPass {
   readonly where: string;
   readonly rows: number;
   readonly cols: number;
-  /** Tensors of rows · cols elements. */
-  readonly inputs: Readonly<Record<string, tf.Tensor>>;
-  readonly channels: Readonly<Record<string, Expression>>;
-  /** Left out, everything is selected. */
-  readonly mask?: MaskWindow | undefined;
+  /** Windows of tensors, or dense tensors of rows · cols elements. */
+  readonly inputs: Readonly<Record<string, tf.Tensor | MatrixWindow>>;
+  readonly channels: Readonly<Record<string, Expression | MaskedExpression>>;
+  /** Selects the elements of the channels that name no other mask; left out, those take all. */
+  readonly mask?: MatrixWindow | undefined;
+  /** The masks that channels name. */
+  readonly masks?: Readonly<Record<string, MatrixWindow>>;
+}
+
+/** A dense window of `cols` columns. */
+export function denseWindow(tensor: tf.Tensor, cols: number): MatrixWindow {
+  return { tensor, stride: cols, offset: 0, step: 1 };
+}
+
+/** One value per row. */
+export function rowWindow(tensor: tf.Tensor): MatrixWindow {
+  return { tensor, stride: 1, offset: 0, step: 0 };
 }
 
 /**
  * Launches a pass: one table of `rows` rows per channel.
  *
- * The caller has checked shapes and dtypes; residency is checked here.
+ * The caller has checked shapes and dtypes, and that the inputs and masks which the channels name exist; residency is
+ * checked here.
  *
  * @throws BackendError for tensors on two backends, or on one without kernels
  */
 export function passTables<K extends string>(
-  pass: MomentsPass & { readonly channels: Readonly<Record<K, Expression>> },
+  pass: MomentsPass & { readonly channels: Readonly<Record<K, Expression | MaskedExpression>> },
 ): Pending<Record<K, MomentsTable>> {
-  const { where, rows, cols, inputs, mask } = pass;
-  const channels = Object.entries<Expression>(pass.channels);
-  const named: NamedTensor[] = Object.entries(inputs).map(([name, tensor]) => ({ name, tensor }));
-  if (mask !== undefined) named.push({ name: 'mask', tensor: mask.tensor });
+  const { where, rows, cols } = pass;
+  const channels = Object.entries<Expression | MaskedExpression>(pass.channels);
+  const { nodes, outputs } = compile(channels.map(([, channel]) => ('of' in channel ? channel.of : channel)));
+  const inputs = new Map<string, MatrixWindow>();
+  for (const name of programInputs({ nodes })) {
+    const tensor = pass.inputs[name]!;
+    inputs.set(name, tensor instanceof tf.Tensor ? denseWindow(tensor, cols) : tensor);
+  }
+  const masks = new Map<MatrixWindow, string>();
+  const maskOf = channels.map(([, channel]): number | undefined => {
+    const name = 'of' in channel ? channel.mask : 'mask';
+    if (name === undefined) return undefined;
+    const mask = 'of' in channel ? pass.masks![name]! : pass.mask;
+    if (mask === undefined) return undefined;
+    if (!masks.has(mask)) masks.set(mask, name);
+    return [...masks.keys()].indexOf(mask);
+  });
+  const named: NamedTensor[] = [
+    ...[...inputs].map(([name, { tensor }]) => ({ name, tensor })),
+    ...[...masks].map(([{ tensor }, name]) => ({ name, tensor })),
+  ];
+  const perChannel = (tableOf: (index: number) => MomentsTable): Record<K, MomentsTable> =>
+    Object.fromEntries(channels.map(([channel], index) => [channel, tableOf(index)])) as Record<
+      K,
+      MomentsTable
+    >;
+  if (named.length === 0) {
+    return Pending.of(perChannel((index) => constantTable(nodes[outputs[index]!]!, rows, cols)));
+  }
   const { name, backend } = commonBackend(where, named);
   const kernel = (momentsKernels as Readonly<Record<string, MomentsKernel | undefined>>)[name];
   if (kernel === undefined) {
@@ -72,20 +118,39 @@ export function passTables<K extends string>(
       remedy: 'choose a supported backend with initBackend() before the tensors are made',
     });
   }
-  const perChannel = (tableOf: (index: number) => MomentsTable): Record<K, MomentsTable> =>
-    Object.fromEntries(channels.map(([channel], index) => [channel, tableOf(index)])) as Record<
-      K,
-      MomentsTable
-    >;
   // Nothing to reduce is nothing to launch: devices refuse empty buffers.
   if (rows === 0 || cols === 0) return Pending.of(perChannel(() => new MomentsTable(rows)));
+  const requests = distinct(outputs.map((node, index) => ({ node, mask: maskOf[index] })));
   const tables = kernel({
     backend,
     rows,
     cols,
-    inputs: new Map(Object.entries(inputs)),
-    channels: channels.map(([, expression]) => expression),
-    mask: mask && { tensor: mask.tensor, stride: mask.stride, offset: mask.offset },
+    inputs: new Map<string, MatrixView>(inputs),
+    masks: [...masks.keys()],
+    nodes,
+    channels: requests.channels,
   });
-  return tables.map((all) => perChannel((index) => all[index]!));
+  return tables.map((all) => perChannel((index) => all[requests.positions[index]!]!));
+}
+
+/** The channels without repetition, and where each of those that were asked for is among them. */
+function distinct(asked: readonly ChannelRequest[]): {
+  readonly channels: readonly ChannelRequest[];
+  readonly positions: readonly number[];
+} {
+  const keys = asked.map(({ node, mask }) => `${node} ${mask}`);
+  const unique = [...new Set(keys)];
+  return {
+    channels: unique.map((key) => asked[keys.indexOf(key)]!),
+    positions: keys.map((key) => unique.indexOf(key)),
+  };
+}
+
+/** Rows of `cols` times the same number, as a pass without tensors has them. */
+function constantTable(node: ProgramNode, rows: number, cols: number): MomentsTable {
+  const table = new MomentsTable(rows);
+  const value = node.op === 'constant' ? node.value : NaN;
+  const record = { ...liftRow(value), count: cols, sum: value * cols };
+  for (let row = 0; row < rows && cols > 0; row++) table.set(row, record);
+  return table;
 }

@@ -158,29 +158,29 @@ export class Moments {
   }
 }
 
-/** Numbers per row of a table, stored in the order of the fields of `MomentsRow`. */
-const WIDTH = 8;
-
 /** Many moments rows in one float64 block: one row per batch row, or a single row for a whole tensor. */
 export class MomentsTable {
+  /** Numbers per row in `cells`. */
+  static readonly WIDTH = 8;
   /** Number of rows. */
   readonly length: number;
-  readonly #cells: Float64Array;
+  /** The rows one after the other, `WIDTH` numbers each, in the order of the fields of `MomentsRow`. */
+  readonly cells: Float64Array;
 
   /** A table of `length` empty rows. */
   constructor(length: number) {
     this.length = length;
-    this.#cells = new Float64Array(length * WIDTH);
-    for (let i = 0; i < length; i++) {
-      this.#cells[i * WIDTH + 6] = Infinity;
-      this.#cells[i * WIDTH + 7] = -Infinity;
+    this.cells = new Float64Array(length * MomentsTable.WIDTH);
+    for (let at = 0; at < this.cells.length; at += MomentsTable.WIDTH) {
+      this.cells[at + 6] = Infinity;
+      this.cells[at + 7] = -Infinity;
     }
   }
 
   /** Row `i`. */
   row(i: number): MomentsRow {
-    const c = this.#cells;
-    const o = i * WIDTH;
+    const c = this.cells;
+    const o = i * MomentsTable.WIDTH;
     return {
       count: c[o]!,
       nan: c[o + 1]!,
@@ -195,8 +195,8 @@ export class MomentsTable {
 
   /** Replaces row `i`. */
   set(i: number, row: MomentsRow): void {
-    const c = this.#cells;
-    const o = i * WIDTH;
+    const c = this.cells;
+    const o = i * MomentsTable.WIDTH;
     c[o] = row.count;
     c[o + 1] = row.nan;
     c[o + 2] = row.posInf;
@@ -219,69 +219,14 @@ export class MomentsTable {
     return total;
   }
 
+  /** The table of the one row that all rows make together. */
+  merged(): MomentsTable {
+    const merged = new MomentsTable(1);
+    merged.set(0, this.total());
+    return merged;
+  }
+
   *[Symbol.iterator](): Generator<MomentsRow> {
     for (let i = 0; i < this.length; i++) yield this.row(i);
-  }
-}
-
-/**
- * Moments per row, `rows[i].mean`, which can also be read by column, `rows.mean[i]`.
- *
- * Methods that make new arrays (`map`, `filter`, `slice`) return plain arrays.
- */
-export class RowMoments extends Array<Moments> {
-  static override get [Symbol.species](): ArrayConstructor {
-    return Array;
-  }
-
-  /** Finishes every row of a table. */
-  static fromTable(table: MomentsTable, nonFinite: NonFinitePolicy = 'propagate'): RowMoments {
-    const rows = new RowMoments();
-    for (let i = 0; i < table.length; i++) rows.push(new Moments(table.row(i), nonFinite));
-    return rows;
-  }
-
-  #column(of: (m: Moments) => number): Float64Array {
-    const column = new Float64Array(this.length);
-    for (let i = 0; i < this.length; i++) column[i] = of(this[i]!);
-    return column;
-  }
-
-  get count(): Float64Array {
-    return this.#column((m) => m.count);
-  }
-  get nan(): Float64Array {
-    return this.#column((m) => m.nan);
-  }
-  get posInf(): Float64Array {
-    return this.#column((m) => m.posInf);
-  }
-  get negInf(): Float64Array {
-    return this.#column((m) => m.negInf);
-  }
-  get sum(): Float64Array {
-    return this.#column((m) => m.sum);
-  }
-  get mean(): Float64Array {
-    return this.#column((m) => m.mean);
-  }
-  get m2(): Float64Array {
-    return this.#column((m) => m.m2);
-  }
-  get min(): Float64Array {
-    return this.#column((m) => m.min);
-  }
-  get max(): Float64Array {
-    return this.#column((m) => m.max);
-  }
-
-  /** `variance(correction)` of every row. */
-  variance(correction = 1): Float64Array {
-    return this.#column((m) => m.variance(correction));
-  }
-
-  /** `std(correction)` of every row. */
-  std(correction = 1): Float64Array {
-    return this.#column((m) => m.std(correction));
   }
 }

@@ -1,34 +1,54 @@
 /**
  * What a moments kernel is asked to do: the checked, backend-independent form of one fused pass.
  *
- * All tensors are seen as row-major `[rows, cols]` matrices. Whoever builds a request has checked shapes, dtypes and
- * residency; kernels may rely on it.
+ * Whoever builds a request has checked shapes, dtypes and residency; kernels may rely on it.
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import type { Pending } from '../collect.js';
-import type { Expression } from '../expression.js';
+import type { ProgramNode } from '../program.js';
 import type { MomentsTable } from './record.js';
 
-/** A `[rows, cols]` window of a matrix with `stride` columns: element (r, c) is `tensor[r · stride + offset + c]`. */
-export interface MaskView {
-  /** bool, int32 or float32; an element selects unless it is zero. */
+/**
+ * A tensor seen as a `[rows, cols]` matrix: element (r, c) is `tensor[r · stride + offset + c · step]`.
+ *
+ * A dense tensor has stride `cols`, offset 0 and step 1; a window of a wider matrix a larger stride; one value per row
+ * stride 1 and step 0.
+ */
+export interface MatrixView {
+  /** float32, int32 or bool. */
   readonly tensor: TensorInfo;
   readonly stride: number;
   readonly offset: number;
+  readonly step: 0 | 1;
 }
 
-/** One pass: the moments of every channel over the elements that the mask selects, one record per row. */
+/** Whether the elements of a view of `cols` columns are all elements of its tensor, in order. */
+export function isDense({ stride, offset, step }: MatrixView, cols: number): boolean {
+  return stride === cols && offset === 0 && step === 1;
+}
+
+/** What is reduced, and over which elements. */
+export interface ChannelRequest {
+  /** Index in `nodes`. */
+  readonly node: number;
+  /** Index in `masks`; undefined selects everything. */
+  readonly mask: number | undefined;
+}
+
+/** One pass: the moments of every channel over the elements that its mask selects, one record per row. */
 export interface MomentsRequest {
   readonly backend: KernelBackend;
   readonly rows: number;
   /** At least 1: passes over nothing never reach a kernel. */
   readonly cols: number;
-  /** Dense `[rows, cols]` tensors, float32, int32 or bool, by the name that the channels use. */
-  readonly inputs: ReadonlyMap<string, TensorInfo>;
-  /** At least one. */
-  readonly channels: readonly Expression[];
-  /** Undefined selects everything. */
-  readonly mask: MaskView | undefined;
+  /** The tensors that the nodes read, by name; none besides. */
+  readonly inputs: ReadonlyMap<string, MatrixView>;
+  /** An element selects unless it is zero. Each is used by at least one channel. */
+  readonly masks: readonly MatrixView[];
+  /** All that the channels compute, see program.ts; none that no channel needs. */
+  readonly nodes: readonly ProgramNode[];
+  /** At least one. Two of them may have the same node or the same mask, not both. */
+  readonly channels: readonly ChannelRequest[];
 }
 
 /**

@@ -9,9 +9,9 @@ import {
   mergeRows,
   Moments,
   MomentsTable,
-  RowMoments,
   type MomentsRow,
 } from '../../../src/kernels/moments/record.js';
+import { RowMoments } from '../../../src/kernels/moments/row-moments.js';
 import { fieldsOf } from '../../support/contract.js';
 
 function rowOf(...values: number[]): MomentsRow {

@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest';
 
 import { ShapeError } from '../../../src/errors.js';
 import type { Moments } from '../../../src/kernels/moments/record.js';
-import { emptyRow, liftRow, RowMoments } from '../../../src/kernels/moments/record.js';
+import { emptyRow, liftRow } from '../../../src/kernels/moments/record.js';
+import { RowMoments } from '../../../src/kernels/moments/row-moments.js';
 import { referenceMoments } from '../../../src/kernels/moments/reference.js';
 import { KEYS } from '../../support/golden-moments.js';
 import { decodeInputs, isRefusal, loadGolden, type GoldenCase } from '../../support/golden.js';
