@@ -1,97 +1,35 @@
 /**
- * The GPU device behind tfjs' `webgpu` backend: running a program, reading buffers back, and hearing of its faults.
+ * The GPU device behind tfjs' `webgpu` backend: running programs, reading buffers back, and hearing of its faults.
  *
  * WebGPU reports errors asynchronously, and tfjs listens to none of them: a launch that failed validation leaves
- * zeros or stale numbers behind a resolved promise. Here every launch and every read-back runs inside error scopes,
- * and a fault becomes a BackendError at the next read-back instead of a wrong number.
- *
- * The types below describe only what is used, so that the published declarations need no WebGPU types.
+ * zeros or stale numbers behind a resolved promise. Here whatever makes something on the device, and every read-back,
+ * runs inside error scopes; the rest is heard as uncaptured errors. A fault becomes a BackendError at the next
+ * read-back instead of a wrong number.
  */
 import type { DataType, KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import type { BlockReader } from './collect.js';
+import { BufferPool } from './webgpu-buffers.js';
+import {
+  BufferUsage,
+  type GpuBuffer,
+  type GpuError,
+  type GpuLimits,
+  MAP_READ,
+  type TfjsWebGpuBackend,
+  type Uniform,
+  type WebGpuProgram,
+  assertInternals,
+} from './webgpu-internals.js';
+import { DeviceBuffer, type Launch, Launcher } from './webgpu-launch.js';
 
-/** A compute program in the form that tfjs' webgpu backend runs. */
-export interface WebGpuProgram {
-  /** Names of the input buffers in the shader, bound after the result. */
-  readonly variableNames: readonly string[];
-  /** Declarations of the program's own uniforms, `name : type, …`. */
-  readonly uniforms: string;
-  /** Everything that changes the shader text besides dtypes and ranks of the inputs. */
-  readonly shaderKey: string;
-  readonly dispatchLayout: {
-    readonly x: readonly number[];
-    readonly y: readonly number[];
-    readonly z: readonly number[];
-  };
-  dispatch: [x: number, y: number, z: number];
-  readonly workgroupSize: readonly [number, number, number];
-  readonly outputShape: readonly number[];
-  getUserCode(): string;
+export type { GpuLimits, Uniform, WebGpuProgram } from './webgpu-internals.js';
+export { type Binding, DeviceBuffer, type Launch } from './webgpu-launch.js';
+
+/** What browsers and Dawn say about themselves. */
+interface Gpu {
+  readonly wgslLanguageFeatures?: { has(name: string): boolean };
 }
-
-/** A uniform value, in the order of `WebGpuProgram.uniforms`. */
-export interface Uniform {
-  readonly type: 'int32' | 'uint32' | 'float32';
-  readonly data: number[];
-}
-
-interface GpuError {
-  readonly message: string;
-}
-
-interface GpuBuffer {
-  readonly size: number;
-  mapAsync(mode: number): Promise<void>;
-  getMappedRange(): ArrayBuffer;
-  destroy(): void;
-}
-
-/** The limits that kernels have to respect. */
-export interface GpuLimits {
-  readonly maxStorageBuffersPerShaderStage: number;
-  readonly maxStorageBufferBindingSize: number;
-  readonly maxComputeWorkgroupsPerDimension: number;
-}
-
-interface GpuDevice {
-  readonly limits: GpuLimits;
-  readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
-  createBuffer(descriptor: { size: number; usage: number }): GpuBuffer;
-  pushErrorScope(filter: 'validation' | 'out-of-memory' | 'internal'): void;
-  popErrorScope(): Promise<GpuError | null>;
-  addEventListener(type: 'uncapturederror', listener: (event: { readonly error: GpuError }) => void): void;
-}
-
-/** tfjs' webgpu backend, as far as it is used here; `assertInternals` checks it. */
-interface TfjsWebGpuBackend {
-  readonly device: GpuDevice;
-  readonly tensorMap: { get(dataId: object): { readonly dtype: DataType; readonly resource?: GpuBuffer } };
-  readonly commandEncoder: {
-    copyBufferToBuffer(
-      from: GpuBuffer,
-      fromOffset: number,
-      to: GpuBuffer,
-      toOffset: number,
-      size: number,
-    ): void;
-  };
-  runWebGPUProgram(
-    program: WebGpuProgram,
-    inputs: readonly TensorInfo[],
-    outputDtype: DataType,
-    uniforms: readonly Uniform[],
-  ): TensorInfo;
-  uploadToGPU(dataId: object): void;
-  ensureCommandEncoderReady(): void;
-  endComputePassEncoder(): void;
-  submitQueue(): void;
-  disposeData(dataId: object): boolean;
-}
-
-/** GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ and GPUMapMode.READ, fixed by the WebGPU specification. */
-const STAGING_USAGE = 0x8 | 0x1;
-const MAP_READ = 0x1;
 
 const devices = new WeakMap<KernelBackend, WebGpuDevice>();
 
@@ -105,8 +43,11 @@ export function webGpuDevice(backend: KernelBackend): WebGpuDevice {
 }
 
 /** Runs programs on one GPU device and reads their results. */
-export class WebGpuDevice implements BlockReader<TensorInfo> {
+export class WebGpuDevice implements BlockReader<TensorInfo | DeviceBuffer> {
   readonly #backend: TfjsWebGpuBackend;
+  readonly #launcher: Launcher;
+  readonly #results: BufferPool;
+  readonly #staging: BufferPool;
   /** Error scopes whose outcome the device has not told yet. */
   readonly #openScopes = new Set<Promise<void>>();
   #fault: GpuError | undefined;
@@ -115,6 +56,11 @@ export class WebGpuDevice implements BlockReader<TensorInfo> {
   constructor(backend: TfjsWebGpuBackend) {
     assertInternals(backend);
     this.#backend = backend;
+    this.#launcher = new Launcher(backend);
+    const pool = (usage: number): BufferPool =>
+      new BufferPool((size) => this.#scoped(() => backend.device.createBuffer({ size, usage })));
+    this.#results = pool(BufferUsage.STORAGE | BufferUsage.COPY_SRC);
+    this.#staging = pool(BufferUsage.COPY_DST | BufferUsage.MAP_READ);
     backend.device.addEventListener('uncapturederror', ({ error }) => {
       this.#fault ??= error;
     });
@@ -125,6 +71,24 @@ export class WebGpuDevice implements BlockReader<TensorInfo> {
 
   get limits(): GpuLimits {
     return this.#backend.device.limits;
+  }
+
+  /** Whether a CPU plays the GPU: right, but with few threads and dear barriers. */
+  get isSoftware(): boolean {
+    return this.#backend.device.adapterInfo?.isFallbackAdapter === true;
+  }
+
+  /**
+   * Fewest and most invocations in a subgroup, if shaders may use subgroups and their numbers within a workgroup.
+   * Without these numbers a shader could not tell which elements its neighbours have.
+   */
+  get subgroups(): { readonly min: number; readonly max: number } | undefined {
+    const { features, adapterInfo } = this.#backend.device;
+    const { gpu } = (globalThis as { navigator?: { gpu?: Gpu } }).navigator ?? {};
+    const min = adapterInfo?.subgroupMinSize ?? 0;
+    const max = adapterInfo?.subgroupMaxSize ?? 0;
+    const isKnown = min > 0 && max >= min && gpu?.wgslLanguageFeatures?.has('subgroup_id') === true;
+    return isKnown && features.has('subgroups') ? { min, max } : undefined;
   }
 
   /**
@@ -145,41 +109,61 @@ export class WebGpuDevice implements BlockReader<TensorInfo> {
     return this.#scoped(() => this.#backend.runWebGPUProgram(program, inputs, outputDtype, uniforms));
   }
 
-  /** Contents of the buffers behind `tensors`, in order: one submit, one mapping. */
-  async read(tensors: readonly TensorInfo[]): Promise<ArrayBuffer[]> {
+  /** Device memory of at least `bytes` bytes with any contents, to be released by the caller. */
+  acquire(bytes: number): DeviceBuffer {
+    return new DeviceBuffer(this.#results.acquire(bytes), bytes);
+  }
+
+  /** Records a launch. What it binds may be disposed or released as soon as this returns. */
+  launch(launch: Launch): void {
+    const prepared = this.#launcher.find(launch) ?? this.#scoped(() => this.#launcher.prepare(launch));
+    this.#launcher.record(launch, prepared);
+  }
+
+  /** Contents of the buffers behind `blocks`, in order: one submit, one mapping. */
+  async read(blocks: readonly (TensorInfo | DeviceBuffer)[]): Promise<ArrayBuffer[]> {
     if (this.#lost !== undefined) throw this.#deviceLost();
     const backend = this.#backend;
-    const buffers = tensors.map(({ dataId }) => {
-      backend.uploadToGPU(dataId);
-      return backend.tensorMap.get(dataId).resource!;
+    const sources = blocks.map((block): { buffer: GpuBuffer; size: number } => {
+      if (block instanceof DeviceBuffer) return block;
+      backend.uploadToGPU(block.dataId);
+      const buffer = backend.tensorMap.get(block.dataId).resource!;
+      return { buffer, size: buffer.size };
     });
-    const total = buffers.reduce((sum, buffer) => sum + buffer.size, 0);
-    const staging = this.#scoped(() => {
-      const target = backend.device.createBuffer({ size: total, usage: STAGING_USAGE });
+    const total = sources.reduce((sum, { size }) => sum + size, 0);
+    const staging = this.#staging.acquire(total);
+    this.#scoped(() => {
       backend.ensureCommandEncoderReady();
       backend.endComputePassEncoder();
       let offset = 0;
-      for (const buffer of buffers) {
-        backend.commandEncoder.copyBufferToBuffer(buffer, 0, target, offset, buffer.size);
-        offset += buffer.size;
+      for (const { buffer, size } of sources) {
+        backend.commandEncoder.copyBufferToBuffer(buffer, 0, staging, offset, size);
+        offset += size;
       }
       backend.submitQueue();
-      return target;
     });
+    // Everything that was recorded is submitted, so nothing waiting to be used again is in use.
+    this.#results.trim();
+    this.#staging.trim();
+    const [mapping] = await Promise.allSettled([staging.mapAsync(MAP_READ, 0, total)]);
     try {
-      const [mapping] = await Promise.allSettled([staging.mapAsync(MAP_READ)]);
       await this.#checkFaults(); // first: a failed mapping is only the symptom of a fault
       if (mapping.status === 'rejected') throw this.#faultError(String(mapping.reason), mapping.reason);
-      const bytes = staging.getMappedRange();
-      let end = 0;
-      return buffers.map(({ size }) => bytes.slice(end, (end += size)));
-    } finally {
+    } catch (error) {
       staging.destroy();
+      throw error;
     }
+    const bytes = staging.getMappedRange(0, total);
+    let end = 0;
+    const contents = sources.map(({ size }) => bytes.slice(end, (end += size)));
+    staging.unmap();
+    this.#staging.release(staging);
+    return contents;
   }
 
-  release({ dataId }: TensorInfo): void {
-    this.#backend.disposeData(dataId);
+  release(block: TensorInfo | DeviceBuffer): void {
+    if (block instanceof DeviceBuffer) this.#results.release(block.buffer);
+    else this.#backend.disposeData(block.dataId);
   }
 
   /** Runs `body` inside error scopes whose outcome the next read-back reports. */
@@ -213,7 +197,12 @@ export class WebGpuDevice implements BlockReader<TensorInfo> {
     if (this.#lost !== undefined) throw this.#deviceLost();
     const fault = this.#fault;
     this.#fault = undefined;
-    if (fault !== undefined) throw this.#faultError(fault.message, fault);
+    if (fault === undefined) return;
+    // What was made meanwhile may be invalid, and would go on failing.
+    this.#launcher.forget();
+    this.#results.forget();
+    this.#staging.forget();
+    throw this.#faultError(fault.message, fault);
   }
 
   #faultError(message: string, cause: unknown): BackendError {
@@ -235,25 +224,6 @@ export class WebGpuDevice implements BlockReader<TensorInfo> {
       expected: 'a live webgpu device',
       received: `a lost one (${this.#lost!})`,
       remedy: 'restart the process, or call initBackend() and create the tensors again',
-    });
-  }
-}
-
-/** tfjs 4.22 is frozen upstream, but a caller may bring another version: refuse it instead of reading wrong numbers. */
-function assertInternals(backend: TfjsWebGpuBackend): void {
-  const present =
-    'runWebGPUProgram' in backend &&
-    'uploadToGPU' in backend &&
-    'tensorMap' in backend &&
-    'submitQueue' in backend &&
-    'ensureCommandEncoderReady' in backend &&
-    'endComputePassEncoder' in backend;
-  if (!present) {
-    throw new BackendError({
-      where: 'webgpu',
-      expected: 'the internals of @tensorflow/tfjs-backend-webgpu 4.22',
-      received: 'a backend without them',
-      remedy: 'install @tensorflow/tfjs-backend-webgpu@4.22.0',
     });
   }
 }

@@ -11,8 +11,9 @@ import { vi } from 'vitest';
 
 import type { BackendName } from '../../src/kernels/index.js';
 
-interface Device {
-  createBuffer(descriptor: unknown): { mapAsync: (...args: unknown[]) => Promise<void> };
+/** A buffer of the device that the host can read. */
+interface Mappable {
+  mapAsync: (this: Mappable, ...args: unknown[]) => Promise<void>;
 }
 
 interface NodeBinding {
@@ -25,18 +26,14 @@ export async function countReadBacks(backend: BackendName, body: () => Promise<u
   const spies: { mockRestore(): void }[] = [];
   const active = tf.backend();
   if (backend === 'webgpu') {
-    const { device } = active as unknown as { device: Device };
-    const createBuffer = device.createBuffer.bind(device);
-    const spied = vi.spyOn(device, 'createBuffer').mockImplementation((descriptor) => {
-      const buffer = createBuffer(descriptor);
-      const mapAsync = buffer.mapAsync.bind(buffer);
-      buffer.mapAsync = (...args) => {
-        reads++;
-        return mapAsync(...args);
-      };
-      return buffer;
-    });
-    spies.push(spied);
+    // On the prototype: buffers to read into are used again, so one may be older than the spy.
+    const { GPUBuffer } = globalThis as unknown as { GPUBuffer: { prototype: Mappable } };
+    const { mapAsync } = GPUBuffer.prototype;
+    GPUBuffer.prototype.mapAsync = function (...args) {
+      reads++;
+      return mapAsync.apply(this, args);
+    };
+    spies.push({ mockRestore: () => (GPUBuffer.prototype.mapAsync = mapAsync) });
   } else if (backend === 'tensorflow') {
     // The functions of a native module cannot be replaced, but the backend's handle on the module can.
     const node = active as unknown as { binding: NodeBinding };

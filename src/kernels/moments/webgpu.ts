@@ -1,145 +1,208 @@
 /** Masked moments on the `webgpu` backend: one fused launch per pass, chunk records merged on the host in float64. */
 import type { TensorInfo } from '@tensorflow/tfjs-core';
-import { BackendError } from '../../errors.js';
 import { DeviceBlock, Pending } from '../collect.js';
-import { type Expression, inputNames } from '../expression.js';
-import { type GpuLimits, type WebGpuDevice, webGpuDevice } from '../webgpu-device.js';
-import { type MomentsRow, MomentsTable } from './record.js';
-import type { MomentsKernel, MomentsRequest } from './request.js';
+import { type DeviceBuffer, type WebGpuDevice, webGpuDevice } from '../webgpu-device.js';
+import { MomentsTable } from './record.js';
+import type { MatrixView, MomentsKernel, MomentsRequest } from './request.js';
+import { RECORD_WORDS } from './webgpu-accumulator.js';
 import {
-  type BufferType,
-  type ProgramShape,
-  RECORD_WORDS,
-  channelType,
-  momentsProgram,
+  type Block,
+  type ChannelGroup,
+  type Window,
+  blocksOf,
+  chunkingOf,
+  groupChannels,
+  tuningFor,
+  viewsOf,
+  windowsOf,
+} from './webgpu-plan.js';
+import {
+  type BufferShape,
+  type PassShape,
+  joinRecordsText,
+  passText,
+  passUniforms,
 } from './webgpu-program.js';
+import { type RecordLayout, mergeRecords } from './webgpu-records.js';
+import { type Team, WORKGROUP } from './webgpu-tree.js';
 
-/** Units to aim for: enough workgroups to fill a large GPU, few enough for the host to merge at once. */
-const WANTED_UNITS = 1024;
-/** Chunks are not cut smaller than this, so that small tensors stay one unit. */
-const MIN_CHUNK = 2048;
+const RECORD_BYTES = RECORD_WORDS * 4;
+
+/**
+ * Workgroup memory to use at most. Every workgroup clears it when it starts, and it decides how many of them a
+ * multiprocessor holds; a CPU that plays a GPU compiles one instruction per word of it.
+ */
+const WORKGROUP_BYTES = 4096;
+
+/** Records of a launch that the host merges at once; the device joins the chunks of larger ones first. */
+const MAX_READ_BYTES = 64 * 1024;
+/** Fewer chunks per row than this are not worth another launch. */
+const LEAST_TO_JOIN = 8;
+
+/** Records on the device and where they belong. */
+interface Launched extends RecordLayout {
+  readonly records: DeviceBuffer;
+}
 
 export const webgpuMoments: MomentsKernel = (request) => {
   const device = webGpuDevice(request.backend);
-  assertBindable(request, device.limits);
-  const groups = splitByBindings(request, device.limits);
-  const tables = Pending.launchAll<MomentsTable[][]>(
-    groups.map((channels) => () => launch(device, request, channels)),
+  const launches = groupChannels(request, device.limits).flatMap((group) =>
+    blocksOf(request, group, device.limits, tuningFor(device)).map((block) => ({ group, block })),
   );
-  return tables.map((all) => all.flat());
+  const parts = Pending.launchAll<((tables: readonly MomentsTable[]) => void)[]>(
+    launches.map(
+      ({ group, block }) =>
+        () =>
+          launch(device, request, group, block),
+    ),
+  );
+  return parts.map((mergeInto) => {
+    const tables = request.channels.map(() => new MomentsTable(request.rows));
+    for (const merge of mergeInto) merge(tables);
+    return tables;
+  });
 };
 
-/** Channels in groups whose inputs fit the number of buffers that a shader may bind. */
-function splitByBindings(request: MomentsRequest, limits: GpuLimits): Expression[][] {
-  const available = limits.maxStorageBuffersPerShaderStage - 1 - (request.mask === undefined ? 0 : 1);
-  const groups: Expression[][] = [];
-  let bound = new Set<string>();
-  for (const channel of request.channels) {
-    const together = new Set([...bound, ...inputNames(channel)]);
-    if (groups.length > 0 && together.size <= available) {
-      groups.at(-1)!.push(channel);
-      bound = together;
-    } else {
-      groups.push([channel]);
-      bound = new Set(inputNames(channel));
-    }
-  }
-  return groups;
-}
-
+/** Launches one block for one group of channels; the result merges it into the tables of the request. */
 function launch(
   device: WebGpuDevice,
   request: MomentsRequest,
-  channels: readonly Expression[],
-): Pending<MomentsTable[]> {
-  const { rows, cols, mask } = request;
-  const names = [...new Set(channels.flatMap(inputNames))];
-  const chunks = Math.max(1, Math.min(Math.ceil(cols / MIN_CHUNK), Math.floor(WANTED_UNITS / rows)));
-  const chunkLength = Math.ceil(cols / chunks);
-  const units = rows * chunks;
-  const shape: ProgramShape = {
-    channels,
-    inputs: names.map((name) => ({ name, type: bufferType(device, request.inputs.get(name)!) })),
-    mask: mask && bufferType(device, mask.tensor),
-  };
-  const sizes = {
-    units,
-    cols,
-    chunks,
-    chunkLength,
-    maskStride: mask?.stride ?? 0,
-    maskOffset: mask?.offset ?? 0,
-  };
-  const { program, uniforms } = momentsProgram(shape, sizes, device.limits.maxComputeWorkgroupsPerDimension);
-  const buffers = names.map((name) => flat(request.inputs.get(name)!));
-  if (mask !== undefined) buffers.push(flat(mask.tensor));
-  const result = device.run(program, buffers, 'int32', uniforms);
-  const types = channels.map((channel) => channelType(channel, shape));
-  return new Pending([new DeviceBlock(device, result)], ([bytes]) =>
-    types.map((type, index) => decodeTable(bytes!, type, index * units, rows, chunks)),
+  group: ChannelGroup,
+  block: Block,
+): Pending<(tables: readonly MomentsTable[]) => void> {
+  const { records, ...layout } = joinChunks(
+    device,
+    group.channels.length,
+    launchPass(device, request, group, block),
   );
-}
-
-function bufferType(device: WebGpuDevice, info: TensorInfo): BufferType {
-  return device.bufferDtype(info) === 'float32' ? 'f32' : 'i32';
-}
-
-/** The same buffer seen as a vector: the program indexes it itself, and one pipeline serves all ranks. */
-function flat(info: TensorInfo): TensorInfo {
-  return { ...info, shape: [info.shape.reduce((size, n) => size * n, 1)] };
-}
-
-/** @throws BackendError for a tensor larger than the device can bind */
-function assertBindable(request: MomentsRequest, limits: GpuLimits): void {
-  const tensors = new Map(request.inputs);
-  if (request.mask !== undefined) tensors.set('mask', request.mask.tensor);
-  for (const [name, info] of tensors) {
-    const bytes = 4 * flat(info).shape[0]!;
-    if (bytes <= limits.maxStorageBufferBindingSize) continue;
-    throw new BackendError({
-      where: 'maskedMoments',
-      input: name,
-      expected: `a tensor of at most ${limits.maxStorageBufferBindingSize} bytes, the most this device can bind`,
-      received: `shape [${info.shape.join(', ')}], ${bytes} bytes`,
-      remedy: 'split the batch along its first axis and merge the results',
+  return new Pending([new DeviceBlock(device, records)], ([contents]) => (tables) => {
+    group.channels.forEach((channel, c) => {
+      mergeRecords(tables[channel]!, contents!, c, layout);
     });
-  }
+  });
 }
 
-/** The table of one channel: the records of the chunks of a row merge in order. */
-function decodeTable(
-  bytes: ArrayBuffer,
-  type: BufferType,
-  firstUnit: number,
-  rows: number,
-  chunks: number,
-): MomentsTable {
-  const table = new MomentsTable(rows);
-  const words = new DataView(bytes);
-  for (let unit = 0; unit < rows * chunks; unit++) {
-    const record = decodeRecord(words, (firstUnit + unit) * RECORD_WORDS * 4, type);
-    if (chunks === 1) table.set(unit, record);
-    else table.add(Math.floor(unit / chunks), record);
-  }
-  return table;
-}
-
-/** See `writeRecord` in the shader. GPUs that Dawn supports are little-endian. */
-function decodeRecord(words: DataView, at: number, type: BufferType): MomentsRow {
-  const u32 = (word: number): number => words.getUint32(at + word * 4, true);
-  const f32 = (word: number): number => words.getFloat32(at + word * 4, true);
-  const i32 = (word: number): number => words.getInt32(at + word * 4, true);
-  const element = type === 'f32' ? f32 : i32;
-  const finite = u32(0);
-  const [nan, posInf, negInf] = [u32(1), u32(2), u32(3)];
-  return {
-    count: finite + nan + posInf + negInf,
-    nan,
-    posInf,
-    negInf,
-    sum: finite === 0 ? 0 : element(4) * finite + f32(6) * 2 ** i32(5),
-    m2: finite === 0 ? 0 : f32(8) * 4 ** i32(7),
-    min: finite === 0 ? Infinity : element(9),
-    max: finite === 0 ? -Infinity : element(10),
+function launchPass(
+  device: WebGpuDevice,
+  request: MomentsRequest,
+  group: ChannelGroup,
+  block: Block,
+): Launched {
+  const { rows, cols } = block;
+  const { chunks, chunkLength, lanes } = chunkingOf(rows, cols, tuningFor(device));
+  const views = viewsOf(request, group);
+  const windows = windowsOf(views, block, device.limits);
+  const placed = views.map((view) => placeIn(windows.get(view.tensor.dataId)!, view, block));
+  const buffers = group.buffers.map((tensor): BufferShape => ({
+    type: device.bufferDtype(tensor) === 'float32' ? 'f32' : 'i32',
+    isVector: views.every(
+      (view, v) => view.tensor.dataId !== tensor.dataId || isVector(placed[v]!, view.step, rows, cols),
+    ),
+  }));
+  const bufferOf = ({ tensor, step }: MatrixView) => ({
+    buffer: group.buffers.findIndex(({ dataId }) => dataId === tensor.dataId),
+    step,
+  });
+  const shape: PassShape = {
+    nodes: request.nodes,
+    channels: group.channels.map((channel) => {
+      const { node, mask } = request.channels[channel]!;
+      return { node, mask: mask === undefined ? undefined : group.masks.indexOf(mask) };
+    }),
+    inputs: group.inputs.map((name) => ({ name, ...bufferOf(request.inputs.get(name)!) })),
+    masks: group.masks.map((mask) => bufferOf(request.masks[mask]!)),
+    buffers,
+    team: teamOf(device, group.channels.length, lanes),
   };
+  const units = rows * chunks;
+  const records = device.acquire(group.channels.length * units * RECORD_BYTES);
+  try {
+    device.launch({
+      key: `tensortally moments ${JSON.stringify(shape)}`,
+      text: () => passText(shape),
+      bindings: [
+        { source: records },
+        ...group.buffers.map((source) => bindingOf(source, windows.get(source.dataId)!)),
+      ],
+      uniforms: passUniforms({ units, cols, chunks, chunkLength, views: placed }),
+      workgroups: gridOf(device, units, lanes),
+    });
+  } catch (error) {
+    device.release(records);
+    throw error;
+  }
+  return { records, firstRow: block.firstRow, rows, chunks };
+}
+
+/** Joins the chunks of every row on the device until the read-back is small. */
+function joinChunks(device: WebGpuDevice, channels: number, launched: Launched): Launched {
+  const { records: source, rows, chunks } = launched;
+  if (source.size <= MAX_READ_BYTES || chunks < LEAST_TO_JOIN) return launched;
+  const parts = Math.ceil(chunks / WORKGROUP);
+  const units = channels * rows * parts;
+  const team = teamOf(device, 1, WORKGROUP);
+  const records = device.acquire(units * RECORD_BYTES);
+  try {
+    device.launch({
+      key: `tensortally moments join ${JSON.stringify(team)}`,
+      text: () => joinRecordsText(team),
+      bindings: [{ source: records }, { source }],
+      uniforms: Uint32Array.of(units, parts, chunks, WORKGROUP),
+      workgroups: gridOf(device, units, WORKGROUP),
+    });
+  } catch (error) {
+    device.release(records);
+    throw error;
+  } finally {
+    device.release(source);
+  }
+  return joinChunks(device, channels, { ...launched, records, chunks: parts });
+}
+
+function teamOf(device: WebGpuDevice, channels: number, lanes: number): Team {
+  const { subgroups } = device;
+  return {
+    channels,
+    lanes,
+    // A subgroup larger than the workgroup would leave some of its places empty.
+    subgroups: subgroups !== undefined && subgroups.max <= WORKGROUP ? { min: subgroups.min } : undefined,
+    memory: Math.min(WORKGROUP_BYTES, device.limits.maxComputeWorkgroupStorageSize),
+  };
+}
+
+/** Workgroups for `units` that `lanes` invocations share each. */
+function gridOf(device: WebGpuDevice, units: number, lanes: number): [x: number, y: number] {
+  const groups = Math.ceil(units / (WORKGROUP / lanes));
+  const across = Math.min(groups, device.limits.maxComputeWorkgroupsPerDimension);
+  return [across, Math.ceil(groups / across)];
+}
+
+/** Where a view of a block is in what is bound of its tensor. */
+function placeIn(
+  window: Window,
+  { stride, offset, step }: MatrixView,
+  { firstRow, firstCol }: Block,
+): { stride: number; offset: number } {
+  return { stride, offset: firstRow * stride + offset + firstCol * step - window.first };
+}
+
+/** Whether all rows begin and end at multiples of four. */
+function isVector(
+  { stride, offset }: { stride: number; offset: number },
+  step: 0 | 1,
+  rows: number,
+  cols: number,
+): boolean {
+  return step === 1 && cols % 4 === 0 && offset % 4 === 0 && (stride % 4 === 0 || rows === 1);
+}
+
+function bindingOf(
+  source: TensorInfo,
+  { first, length }: Window,
+): {
+  source: TensorInfo;
+  offset?: number;
+  size?: number;
+} {
+  return { source, offset: 4 * first, size: 4 * length };
 }

@@ -1,0 +1,214 @@
+/**
+ * How a moments request is cut into launches that a GPU can run: as few as its limits allow, one in ordinary cases.
+ *
+ * Channels are grouped so that their tensors fit the buffers that a shader may bind; the matrix is cut into blocks so
+ * that what a block reads of each tensor, and what it writes, fits one binding.
+ */
+import type { TensorInfo } from '@tensorflow/tfjs-core';
+import { BackendError } from '../../errors.js';
+import { argsOf } from '../program.js';
+import type { GpuLimits } from '../webgpu-device.js';
+import type { MatrixView, MomentsRequest } from './request.js';
+import { RECORD_WORDS, TILE } from './webgpu-accumulator.js';
+import { WORKGROUP } from './webgpu-tree.js';
+
+/** Channels that share a launch, and what they read. */
+export interface ChannelGroup {
+  /** Their places in the request. */
+  readonly channels: readonly number[];
+  readonly inputs: readonly string[];
+  /** Places in the request's masks. */
+  readonly masks: readonly number[];
+  /** The tensors behind inputs and masks, each once. */
+  readonly buffers: readonly TensorInfo[];
+}
+
+/** A part of the matrix. */
+export interface Block {
+  readonly firstRow: number;
+  readonly rows: number;
+  readonly firstCol: number;
+  readonly cols: number;
+}
+
+/** The units of a block: chunks of rows. */
+export interface Chunking {
+  readonly chunks: number;
+  readonly chunkLength: number;
+  /** Invocations that share a chunk. */
+  readonly lanes: number;
+}
+
+/** What a binding shows of a tensor, and where the elements of its views are in there. */
+export interface Window {
+  /** In elements of the tensor. */
+  readonly first: number;
+  readonly length: number;
+}
+
+/** How the work of a pass is spread. */
+export interface Tuning {
+  /** Units to aim for. */
+  readonly wantedUnits: number;
+  /** Elements that a lane should at least have before another one helps it. */
+  readonly perLane: number;
+}
+
+/** 16 workgroups for each of the 132 multiprocessors of a large GPU, and as many lanes as find work. */
+const GPU_TUNING: Tuning = { wantedUnits: 2112, perLane: TILE };
+/** A CPU has few threads, and merging lanes is what costs there. */
+const SOFTWARE_TUNING: Tuning = { wantedUnits: 64, perLane: 256 };
+
+export function tuningFor({ isSoftware }: { readonly isSoftware: boolean }): Tuning {
+  return isSoftware ? SOFTWARE_TUNING : GPU_TUNING;
+}
+
+/** Chunks are not cut smaller than this, so that small tensors stay one unit. */
+const MIN_CHUNK = 2048;
+/** Nor longer: a lane then adds at most 64 tiles, and rounding does not pile up. */
+const MAX_CHUNK = 64 * WORKGROUP * TILE;
+
+/**
+ * Groups the channels of a request.
+ *
+ * @throws BackendError for a channel of more tensors than a shader may bind
+ */
+export function groupChannels(request: MomentsRequest, limits: GpuLimits): ChannelGroup[] {
+  const available = limits.maxStorageBuffersPerShaderStage - 1; // one is for the records
+  const all = groupOf(
+    request,
+    request.channels.map((_, channel) => channel),
+    [...request.inputs.keys()],
+  );
+  if (all.buffers.length <= available) return [all];
+  const groups: ChannelGroup[] = [];
+  const inputsOf = nodeInputs(request);
+  request.channels.forEach(({ node }, channel) => {
+    const last = groups.at(-1);
+    const names = [...inputsOf[node]!];
+    const together =
+      last && groupOf(request, [...last.channels, channel], [...new Set([...last.inputs, ...names])]);
+    if (together !== undefined && together.buffers.length <= available) {
+      groups[groups.length - 1] = together;
+      return;
+    }
+    const alone = groupOf(request, [channel], names);
+    if (alone.buffers.length > available) {
+      throw new BackendError({
+        where: 'channelMoments',
+        input: names.at(-1)!,
+        expected: `a channel of at most ${available} tensors with its mask, the most this device can bind`,
+        received: `one of ${alone.buffers.length}: ${names.join(', ')}`,
+        remedy: 'compute a part of the expression into a tensor of its own',
+      });
+    }
+    groups.push(alone);
+  });
+  return groups;
+}
+
+function groupOf(
+  { channels: all, masks: allMasks, inputs: views }: MomentsRequest,
+  channels: readonly number[],
+  inputs: readonly string[],
+): ChannelGroup {
+  const masks = [...new Set(channels.map((channel) => all[channel]!.mask))].filter(
+    (mask) => mask !== undefined,
+  );
+  const tensors = [
+    ...inputs.map((name) => views.get(name)!.tensor),
+    ...masks.map((mask) => allMasks[mask]!.tensor),
+  ];
+  const buffers = [...new Map(tensors.map((tensor) => [tensor.dataId, tensor])).values()];
+  return { channels, inputs, masks, buffers };
+}
+
+/** Names of the inputs that each node needs. */
+function nodeInputs({ nodes }: MomentsRequest): ReadonlySet<string>[] {
+  const needs: Set<string>[] = [];
+  for (const node of nodes) {
+    const own = node.op === 'input' ? [node.name] : argsOf(node).flatMap((arg) => [...needs[arg]!]);
+    needs.push(new Set(own));
+  }
+  return needs;
+}
+
+/** Cuts the matrix for views of `group` into blocks that can be bound. */
+export function blocksOf(
+  request: MomentsRequest,
+  group: ChannelGroup,
+  limits: GpuLimits,
+  tuning: Tuning,
+): Block[] {
+  const { rows, cols } = request;
+  const views = viewsOf(request, group);
+  const whole = { firstRow: 0, rows, firstCol: 0, cols };
+  const bytes = limits.maxStorageBufferBindingSize;
+  const recordBytes = RECORD_WORDS * 4 * group.channels.length;
+  const fits = (block: Block): boolean =>
+    recordBytes * block.rows * chunkingOf(block.rows, block.cols, tuning).chunks <= bytes &&
+    [...windowsOf(views, block, limits).values()].every(({ length }) => 4 * length <= bytes);
+  if (fits(whole)) return [whole];
+  // Halving finds a size within a factor of two of the largest, and a cut at a multiple of 64 elements stays aligned.
+  let [height, width] = [rows, cols];
+  while (height > 1 && !fits({ ...whole, rows: height })) height = Math.ceil(height / 2);
+  while (width > 1 && !fits({ ...whole, rows: height, cols: width })) width = halfOf(width);
+  const blocks: Block[] = [];
+  for (let firstRow = 0; firstRow < rows; firstRow += height) {
+    for (let firstCol = 0; firstCol < cols; firstCol += width) {
+      blocks.push({
+        firstRow,
+        rows: Math.min(height, rows - firstRow),
+        firstCol,
+        cols: Math.min(width, cols - firstCol),
+      });
+    }
+  }
+  return blocks;
+}
+
+function halfOf(width: number): number {
+  const half = Math.ceil(width / 2);
+  return half > 64 ? 64 * Math.ceil(half / 64) : half;
+}
+
+/** The views of a group: its inputs, then its masks. */
+export function viewsOf(request: MomentsRequest, { inputs, masks }: ChannelGroup): MatrixView[] {
+  return [...inputs.map((name) => request.inputs.get(name)!), ...masks.map((mask) => request.masks[mask]!)];
+}
+
+/** What has to be bound of every tensor for the views of a block. */
+export function windowsOf(
+  views: readonly MatrixView[],
+  block: Block,
+  { minStorageBufferOffsetAlignment }: GpuLimits,
+): Map<object, Window> {
+  const alignment = minStorageBufferOffsetAlignment / 4;
+  const windows = new Map<object, Window>();
+  for (const { tensor, stride, offset, step } of views) {
+    const begin = block.firstRow * stride + offset + block.firstCol * step;
+    const end = begin + (block.rows - 1) * stride + (block.cols - 1) * step + 1;
+    const other = windows.get(tensor.dataId);
+    const first = Math.min(other?.first ?? Infinity, alignment * Math.floor(begin / alignment));
+    // A whole vector of four where there is one: the last one is read as such.
+    const size = tensor.shape.reduce((product, n) => product * n, 1);
+    const last = Math.max(
+      other === undefined ? 0 : other.first + other.length,
+      Math.min(4 * Math.ceil(end / 4), size),
+    );
+    windows.set(tensor.dataId, { first, length: last - first });
+  }
+  return windows;
+}
+
+/** Cuts rows into chunks. */
+export function chunkingOf(rows: number, cols: number, { wantedUnits, perLane }: Tuning): Chunking {
+  const filling = Math.min(Math.ceil(cols / MIN_CHUNK), Math.floor(wantedUnits / rows));
+  const wanted = Math.max(1, filling, Math.ceil(cols / MAX_CHUNK));
+  const chunkLength = 4 * Math.ceil(cols / wanted / 4);
+  return {
+    chunks: Math.ceil(cols / chunkLength),
+    chunkLength,
+    lanes: Math.min(WORKGROUP, 2 ** Math.ceil(Math.log2(Math.max(1, chunkLength / perLane)))),
+  };
+}
