@@ -21,6 +21,9 @@ for (const { name, reason } of leftOut) console.warn(`not tested here: ${name} (
 
 const setupFiles = ['test/support/matchers.ts'];
 
+/** Golden suites of what never touches a tensor. */
+const HOST_GOLDEN = ['test/golden/{areal.*,pass_at_k,verl.{validation,bootstrap,reduce_metrics}}.test.ts'];
+
 const unit: TestProjectInlineConfiguration = {
   test: {
     name: 'unit',
@@ -28,7 +31,7 @@ const unit: TestProjectInlineConfiguration = {
       'test/unit/**/*.test.ts',
       'test/laws/**/*.test.ts',
       'test/types/**/*.test.ts',
-      'test/golden/areal.*.test.ts',
+      ...HOST_GOLDEN,
       'test/support/**/*.test.ts',
       'test/architecture.test.ts',
     ],
@@ -38,19 +41,33 @@ const unit: TestProjectInlineConfiguration = {
   },
 };
 
-const backends = run.map((name): TestProjectInlineConfiguration => ({
-  test: {
-    name: `backend:${name}`,
-    include: ['test/backend/**/*.test.ts', 'test/golden/{moments,verl.*}.test.ts'],
+/** What has a path of its own on a GPU, see test/support/backend.ts. */
+const DEVICE_BODIES = [
+  'test/backend/{moments*,*-metrics,*laws,expressions,channel-refusals,large,casts,counts}.test.ts',
+  'test/backend/{variance-proxy,rollout-correction,logits*}.test.ts',
+  'test/backend/op-faults.tensorflow.test.ts',
+  'test/golden/**/*.test.ts',
+];
+
+const backends = run.flatMap((name): TestProjectInlineConfiguration[] => {
+  const project = {
+    include: ['test/backend/**/*.test.ts', 'test/golden/**/*.test.ts'],
     // `<topic>.<backend>.test.ts` is about one backend alone.
-    exclude: backendNames.filter((other) => other !== name).map((other) => `**/*.${other}.test.ts`),
-    env: { TENSORTALLY_TEST_BACKEND: name },
+    exclude: [
+      ...HOST_GOLDEN,
+      ...backendNames.filter((other) => other !== name).map((other) => `**/*.${other}.test.ts`),
+    ],
     setupFiles,
     // A guard against a hung device, not a claim of speed: software WebGPU needs tens of seconds for 2^24 elements.
     testTimeout: 180_000,
     hookTimeout: 60_000,
-  },
-}));
+  };
+  const env = { TENSORTALLY_TEST_BACKEND: name };
+  const projects = [{ test: { ...project, name: `backend:${name}`, env } }];
+  if (name !== 'tensorflow') return projects;
+  const onGpu = { name: 'backend:tensorflow-gpu', env: { ...env, TENSORTALLY_TEST_DEVICE: 'gpu' } };
+  return [...projects, { test: { ...project, include: DEVICE_BODIES, ...onGpu } }];
+});
 
 export default defineConfig({
   test: {

@@ -6,7 +6,6 @@
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
-import type { BlockReader } from './collect.js';
 
 /** A handle of a tensor inside TensorFlow. */
 export interface RawTensor {
@@ -17,6 +16,11 @@ export interface RawTensor {
 /** TensorFlow's own numbers for the dtypes used here (tensorflow/core/framework/types.proto). */
 export const RawDtype = { float32: 1, float64: 2, int32: 3, int64: 9, bool: 10 } as const;
 export type RawDtype = (typeof RawDtype)[keyof typeof RawDtype];
+
+/** Elementwise ops by the number of their operands, under TensorFlow's names. */
+export type MapOp = 'Neg' | 'Abs' | 'Exp' | 'Expm1' | 'Log' | 'Log1p' | 'Square' | 'Sqrt';
+export type ZipOp = 'AddV2' | 'Sub' | 'Mul' | 'RealDiv' | 'Minimum' | 'Maximum';
+export type CompareOp = 'Less' | 'LessEqual' | 'Greater' | 'GreaterEqual' | 'Equal' | 'NotEqual';
 
 interface OpAttribute {
   readonly name: string;
@@ -68,11 +72,18 @@ export function usesGpu(backend: KernelBackend): boolean {
   return (backend as unknown as NodeBackend).isUsingGpuDevice;
 }
 
+/** Deletes a tensor that a scope has let go of with `keep`. */
+export function deleteRaw(backend: KernelBackend, { id }: RawTensor): void {
+  (backend as unknown as NodeBackend).binding.deleteTensor(id);
+}
+
 /** TensorFlow ops by name. Results belong to the scope. */
 export class OpScope {
   readonly #backend: NodeBackend;
   readonly #where: string;
   readonly #owned = new Set<number>();
+  /** Small constants of this scope by what they hold: making one costs about as much as an op. */
+  readonly #constants = new Map<string, RawTensor>();
 
   constructor(backend: NodeBackend, where: string) {
     this.#backend = backend;
@@ -87,12 +98,37 @@ export class OpScope {
 
   /** A float32 scalar. */
   scalar(value: number): RawTensor {
-    return this.#create([], RawDtype.float32, Float32Array.of(value));
+    return this.#constant(`scalar ${value}`, () =>
+      this.#create([], RawDtype.float32, Float32Array.of(value)),
+    );
+  }
+
+  /** A float64 scalar. The binding makes no float64 tensors, so it is summed from float32 parts, scaled into range. */
+  scalar64(value: number): RawTensor {
+    return this.#constant(`scalar64 ${value}`, () => {
+      if (Math.fround(value) === value || !Number.isFinite(value))
+        return this.cast(this.scalar(value), RawDtype.float64);
+      const up = Math.abs(value) < 2 ** -70;
+      const inRange = up || Math.abs(value) > 2 ** 120 ? this.#scaled(value, up ? 100 : -100) : undefined;
+      if (inRange !== undefined) return inRange;
+      const high = Math.fround(value);
+      const middle = Math.fround(value - high);
+      const parts = [high, middle, value - high - middle].map((part) =>
+        this.cast(this.scalar(part), RawDtype.float64),
+      );
+      return parts.reduce((sum, part) => this.zip('AddV2', sum, part));
+    });
+  }
+
+  #scaled(value: number, exponent: number): RawTensor {
+    return this.zip('Mul', this.scalar64(value * 2 ** exponent), this.scalar64(2 ** -exponent));
   }
 
   /** An int32 vector: shapes, axes and the like, which TensorFlow keeps in host memory. */
   ints(...values: number[]): RawTensor {
-    return this.#create([values.length], RawDtype.int32, Int32Array.from(values));
+    return this.#constant(`ints ${values.join()}`, () =>
+      this.#create([values.length], RawDtype.int32, Int32Array.from(values)),
+    );
   }
 
   reshape(x: RawTensor, ...shape: number[]): RawTensor {
@@ -148,8 +184,7 @@ export class OpScope {
   concat(xs: readonly RawTensor[]): RawTensor {
     if (xs.length === 1) return xs[0]!;
     const attributes = [this.#int('N', xs.length), this.#type('T', xs[0]!), this.#tshape('Tidx')];
-    const axis = this.#create([], RawDtype.int32, Int32Array.of(0));
-    return this.#run('ConcatV2', attributes, [...xs, axis], xs[0]!.dtype);
+    return this.#run('ConcatV2', attributes, [...xs, this.#axisZero()], xs[0]!.dtype);
   }
 
   select(condition: RawTensor, yes: RawTensor, no: RawTensor): RawTensor {
@@ -169,32 +204,78 @@ export class OpScope {
   }
 
   equal(a: RawTensor, b: RawTensor): RawTensor {
-    return this.#compare('Equal', a, b);
+    return this.compare('Equal', a, b);
   }
 
   notEqual(a: RawTensor, b: RawTensor): RawTensor {
-    return this.#compare('NotEqual', a, b);
+    return this.compare('NotEqual', a, b);
   }
 
   sub(a: RawTensor, b: RawTensor): RawTensor {
-    return this.#run('Sub', [this.#type('T', a)], [a, b], a.dtype);
+    return this.zip('Sub', a, b);
   }
 
-  sum(x: RawTensor, axis: number): RawTensor {
-    return this.#reduce('Sum', x, axis);
+  /** An elementwise op of one operand that keeps its dtype. */
+  map(op: MapOp, x: RawTensor): RawTensor {
+    return this.#run(op, [this.#type('T', x)], [x], x.dtype);
+  }
+
+  /** An elementwise op of two operands of one dtype that keeps it. */
+  zip(op: ZipOp, a: RawTensor, b: RawTensor): RawTensor {
+    return this.#run(op, [this.#type('T', a)], [a, b], a.dtype);
+  }
+
+  /** A comparison of two operands of one dtype; bool. */
+  compare(op: CompareOp, a: RawTensor, b: RawTensor): RawTensor {
+    const attributes = [this.#type('T', a)];
+    if (op === 'Equal' || op === 'NotEqual') {
+      attributes.push({
+        name: 'incompatible_shape_error',
+        type: this.#backend.binding.TF_ATTR_BOOL,
+        value: true,
+      });
+    }
+    return this.#run(op, attributes, [a, b], RawDtype.bool);
+  }
+
+  sum(x: RawTensor, ...axes: number[]): RawTensor {
+    return this.#reduce('Sum', x, axes);
   }
 
   /** Square root of the sum of squares. */
-  euclideanNorm(x: RawTensor, axis: number): RawTensor {
-    return this.#reduce('EuclideanNorm', x, axis);
+  euclideanNorm(x: RawTensor, ...axes: number[]): RawTensor {
+    return this.#reduce('EuclideanNorm', x, axes);
   }
 
-  min(x: RawTensor, axis: number): RawTensor {
-    return this.#reduce('Min', x, axis);
+  min(x: RawTensor, ...axes: number[]): RawTensor {
+    return this.#reduce('Min', x, axes);
   }
 
-  max(x: RawTensor, axis: number): RawTensor {
-    return this.#reduce('Max', x, axis);
+  max(x: RawTensor, ...axes: number[]): RawTensor {
+    return this.#reduce('Max', x, axes);
+  }
+
+  /** a · b, which is 0 wherever b is 0, also where a is infinite or NaN. */
+  mulNoNan(a: RawTensor, b: RawTensor): RawTensor {
+    return this.#run('MulNoNan', [this.#type('T', a)], [a, b], a.dtype);
+  }
+
+  /** The elements of each row of a matrix `x` that the same row of the int64 matrix `columns` names. */
+  gatherColumns(x: RawTensor, columns: RawTensor): RawTensor {
+    const attributes = [
+      this.#type('Tparams', x),
+      this.#type('Tindices', columns),
+      this.#dtype('Taxis', RawDtype.int32),
+      this.#int('batch_dims', 1),
+    ];
+    return this.#run('GatherV2', attributes, [x, columns, this.reshape(this.ints(1))], x.dtype);
+  }
+
+  /** Joins matrices of one dtype and as many rows, beside each other. */
+  joinColumns(xs: readonly RawTensor[]): RawTensor {
+    const attributes = [this.#int('N', xs.length), this.#type('T', xs[0]!), this.#tshape('Tidx')];
+    const axis = this.reshape(this.ints(1));
+    return this.#run('ConcatV2', attributes, [...xs, axis], xs[0]!.dtype);
   }
 
   /** Runs `body` in a scope of its own; only its result lives on, in this one. Keeps the peak of temporaries low. */
@@ -207,6 +288,11 @@ export class OpScope {
     } finally {
       inner.close();
     }
+  }
+
+  /** Deletes `x` if it is a result of this scope; the tensors of others stay. */
+  release(x: RawTensor): void {
+    if (this.#owned.delete(x.id)) this.#backend.binding.deleteTensor(x.id);
   }
 
   /** Takes `x` out of the scope; the caller deletes it. */
@@ -228,21 +314,25 @@ export class OpScope {
     this.#owned.clear();
   }
 
-  #reduce(name: string, x: RawTensor, axis: number): RawTensor {
+  #reduce(name: string, x: RawTensor, axes: readonly number[]): RawTensor {
     const attributes = [
       this.#type('T', x),
       this.#tshape('Tidx'),
       { name: 'keep_dims', type: this.#backend.binding.TF_ATTR_BOOL, value: true },
     ];
-    return this.#run(name, attributes, [x, this.ints(axis)], x.dtype);
+    return this.#run(name, attributes, [x, this.ints(...axes)], x.dtype);
   }
 
-  #compare(name: string, a: RawTensor, b: RawTensor): RawTensor {
-    const attributes = [
-      this.#type('T', a),
-      { name: 'incompatible_shape_error', type: this.#backend.binding.TF_ATTR_BOOL, value: true },
-    ];
-    return this.#run(name, attributes, [a, b], RawDtype.bool);
+  #axisZero(): RawTensor {
+    return this.#constant('axis 0', () => this.#create([], RawDtype.int32, Int32Array.of(0)));
+  }
+
+  #constant(key: string, make: () => RawTensor): RawTensor {
+    const known = this.#constants.get(key);
+    if (known !== undefined) return known;
+    const made = make();
+    this.#constants.set(key, made);
+    return made;
   }
 
   #create(shape: readonly number[], dtype: RawDtype, values: Float32Array | Int32Array): RawTensor {
@@ -295,35 +385,4 @@ export class OpScope {
   #int(name: string, value: number): OpAttribute {
     return { name, type: this.#backend.binding.TF_ATTR_INT, value };
   }
-}
-
-/** A float64 tensor on the device that waits to be read, and the number of its elements. */
-export interface Float64Block {
-  readonly tensor: RawTensor;
-  readonly length: number;
-}
-
-const readers = new WeakMap<KernelBackend, BlockReader<Float64Block>>();
-
-/** Reads float64 blocks of one node backend: joined on the device, transferred once. */
-export function tensorflowReader(backend: KernelBackend): BlockReader<Float64Block> {
-  const known = readers.get(backend);
-  if (known !== undefined) return known;
-  const reader: BlockReader<Float64Block> = {
-    // The binding reads synchronously; the promise only keeps one interface for all devices.
-    read: (blocks) =>
-      Promise.resolve().then(() =>
-        withOps(backend, 'collect', (ops) => {
-          const joined = ops.concat(blocks.map(({ tensor }) => ops.reshape(tensor, -1)));
-          const bytes = ops.readFloat64(joined);
-          let end = 0;
-          return blocks.map(({ length }) => bytes.slice(end, (end += length * 8)));
-        }),
-      ),
-    release: ({ tensor }) => {
-      (backend as unknown as NodeBackend).binding.deleteTensor(tensor.id);
-    },
-  };
-  readers.set(backend, reader);
-  return reader;
 }

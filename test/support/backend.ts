@@ -33,5 +33,22 @@ export async function testBackend(): Promise<BackendName> {
   if (tf.getBackend() !== name) throw new Error(`asked for ${name}, got ${tf.getBackend()}`);
   tf.env().set('IS_TEST', true);
   if (name === 'webgpu') tf.env().set('WEBGPU_CPU_FORWARD', false);
+  if (process.env.TENSORTALLY_TEST_DEVICE === 'gpu') pretendGpu();
   return name;
+}
+
+/** Whether kernels run on a device here, or a pretended one, and results have to be read back from it. */
+export function hasDevice(): boolean {
+  const name = testedBackend();
+  return name === 'webgpu' || (name === 'tensorflow' && process.env.TENSORTALLY_TEST_DEVICE === 'gpu');
+}
+
+/**
+ * Lets the tensorflow backend say that it uses a GPU, so that our kernels take the path that a GPU takes: the very ops,
+ * run by TensorFlow on the CPU.
+ */
+export function pretendGpu(): void {
+  if (tf.getBackend() !== 'tensorflow')
+    throw new Error('only the tensorflow backend has a path for GPUs alone');
+  (tf.backend() as unknown as { isUsingGpuDevice: boolean }).isUsingGpuDevice = true;
 }

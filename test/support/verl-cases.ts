@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 
 import { type RolloutBatch, type Semantics, batchFromVerl } from '../../src/metrics/index.js';
 import { type GoldenCase, decodeInputs, isRefusal, referenceOf, toleranceOf } from './golden.js';
-import { testedBackend } from './backend.js';
+import { hasDevice } from './backend.js';
 import { goldenTensors } from './tensors.js';
 
 /** Inputs that verl keeps outside the tensor dict. */
@@ -28,12 +28,6 @@ const PEERS: Readonly<Record<Semantics, readonly string[]>> = {
 };
 
 const EXPLAINED = 'critic/vf_explained_var';
-
-/** Whether the tested device reads float32 denormals as zero. */
-function flushesDenormals(): boolean {
-  const backend = testedBackend();
-  return backend === 'webgpu' || backend === 'tensorflow';
-}
 
 /** The batch of a case, and what to dispose when it is no longer needed. */
 export function goldenBatch(golden: GoldenCase): { batch: RolloutBatch; dispose: () => void } {
@@ -80,7 +74,7 @@ export function expectReference(
   expect(Object.keys(metrics).sort()).toEqual(Object.keys(reference).sort());
   for (const [key, expected] of Object.entries(reference)) {
     if (raises && Number.isNaN(metrics[key])) continue;
-    if (golden.id === 'denormal' && key === EXPLAINED && flushesDenormals()) {
+    if (golden.id === 'denormal' && key === EXPLAINED && hasDevice()) {
       // A device that reads denormals as zero sees constant returns: nothing to explain.
       expect(metrics[key]).toEqual(semantics === 'recommended' ? NaN : 1);
       continue;
