@@ -110,6 +110,18 @@ describe('imports', () => {
     expect(outside).toEqual([]);
   });
 
+  test('reach the bench from the cli alone, and only when it is asked for', () => {
+    const reaching = imports.filter(({ to }) => to.startsWith('bench/'));
+    expect(reaching).not.toEqual([]);
+    expect(reaching.filter(({ from, isStatic }) => areaOf(from) !== 'cli' || isStatic)).toEqual([]);
+  });
+
+  test('of the bench stay in what is published: src and bench', () => {
+    const benchImports = sourcesUnder('bench').flatMap(importsOf);
+    expect(benchImports).not.toEqual([]);
+    expect(benchImports.filter(({ to }) => /^(test|examples)\//.test(to))).toEqual([]);
+  });
+
   test('relative imports name files that exist', () => {
     const missing = imports.filter(({ to }) => to.startsWith('src/') && !existsSync(path.join(ROOT, to)));
     expect(missing).toEqual([]);

@@ -2,6 +2,7 @@
 import { inspect } from 'node:util';
 import yargs from 'yargs';
 import { TensortallyError } from '../errors.js';
+import { benchCommand } from './bench.js';
 import { demoCommand } from './demo.js';
 import { doctorCommand } from './doctor.js';
 import { linkTensorFlowCommand } from './link-tensorflow.js';
@@ -23,6 +24,7 @@ export async function runCli(words: readonly string[]): Promise<number> {
     .command(doctorCommand)
     .command(linkTensorFlowCommand)
     .command(demoCommand)
+    .command(benchCommand)
     .option('verbose', {
       type: 'boolean',
       default: false,

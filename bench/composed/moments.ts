@@ -1,7 +1,10 @@
 /** The peer of `maskedMoments`: the same statistics composed from TensorFlow.js operations, as users write them. */
-import * as tf from '@tensorflow/tfjs';
+import * as tf from '@tensorflow/tfjs-core';
 
-/** Count, mean, m2, min, max, number of NaN and of infinities, per tensor, in that order; one read-back for all. */
+/** The statistics of each tensor, in the order in which `composedMoments` packs them. */
+export const COMPOSED_STATISTICS = ['count', 'mean', 'm2', 'min', 'max', 'nan', 'infinite'] as const;
+
+/** `COMPOSED_STATISTICS` of every tensor under one mask; one read-back for all. */
 export async function composedMoments(values: readonly tf.Tensor[], mask: tf.Tensor): Promise<Float32Array> {
   const packed = tf.tidy(() => tf.stack(values.flatMap((x) => statistics(x, mask))));
   const numbers = await packed.data<'float32'>();

@@ -1,0 +1,16 @@
+/** The table of scenarios: a new one is a file beside this and a line here. */
+import type { Scenario } from '../scenario.js';
+import { data } from './data.js';
+import { logits } from './logits.js';
+import { moments } from './moments.js';
+import { scaling } from './scaling.js';
+import { step } from './step.js';
+import { tracker } from './tracker.js';
+import { validation } from './validation.js';
+
+export const scenarios: readonly Scenario[] = [moments, scaling, data, step, logits, tracker, validation];
+
+/** The scenario of this name. */
+export function scenarioNamed(name: string): Scenario | undefined {
+  return scenarios.find((scenario) => scenario.name === name);
+}
