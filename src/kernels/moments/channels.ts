@@ -227,10 +227,10 @@ function namedMasks(
   const all: NamedTensor[] = isRecord(mask)
     ? Object.values(channels).flatMap((channel) =>
         'of' in channel && channel.mask !== undefined
-          ? [{ name: channel.mask, tensor: mask[channel.mask]! }]
+          ? [{ name: channel.mask, tensor: mask[channel.mask] as tf.Tensor }]
           : [],
       )
-    : [{ name: 'mask', tensor: mask as tf.Tensor }];
+    : [{ name: 'mask', tensor: mask }];
   const used = [...new Map(all.map((named) => [named.name, named])).values()];
   for (const named of used) {
     assertNumericTensor(WHERE, named.name, named.tensor);
