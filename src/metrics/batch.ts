@@ -32,8 +32,22 @@ export interface RolloutBatch {
   readonly returns?: Tensor | undefined;
   /** `[B, T]`: the critic's predictions. */
   readonly values?: Tensor | undefined;
+  /** `[B, T]`: the critic's predictions during the update; `values` are those before it. */
+  readonly valuePredictions?: Tensor | undefined;
+  /** `[B, T]`: log π of the policy that is updated, nats. */
+  readonly logProbs?: Tensor | undefined;
   /** `[B, T]`: log π of the policy at the start of the update, nats. */
   readonly oldLogProbs?: Tensor | undefined;
+  /** `[B, T]`: log π of the reference policy, nats. */
+  readonly refLogProbs?: Tensor | undefined;
+  /** `[B, T]`: entropy of the policy's distribution at each token, nats, see `logitsStatistics`. */
+  readonly entropys?: Tensor | undefined;
+  /** `[B, T]`: log π of the policy that generated, as the rollout engine reported it, nats. */
+  readonly rolloutLogProbs?: Tensor | undefined;
+  /** `[B, T]`: importance weights π_old / π_rollout as the loss applies them. */
+  readonly rolloutIsWeights?: Tensor | undefined;
+  /** `[B, T]`: Σπ² over the vocabulary at each token, see `logitsStatistics`. */
+  readonly sumPiSquared?: Tensor | undefined;
   /** `[B]`: prompt tokens per row; wins over the attention mask. */
   readonly promptLength?: RowColumn | undefined;
   /** `[B]`: response tokens per row; wins over the attention mask. */
@@ -54,11 +68,25 @@ const RESPONSE_TENSORS = {
   advantages: 'advantages',
   returns: 'returns',
   values: 'values',
+  valuePredictions: 'vpreds',
+  logProbs: 'log_probs',
   oldLogProbs: 'old_log_probs',
+  refLogProbs: 'ref_log_prob',
+  entropys: 'entropys',
+  rolloutLogProbs: 'rollout_log_probs',
+  rolloutIsWeights: 'rollout_is_weights',
+  sumPiSquared: 'sum_pi_squared',
 } as const satisfies Partial<Record<keyof RolloutBatch, string>>;
 
 /** Fields of `RolloutBatch` that hold `[B, T]` tensors. */
 export type ResponseField = keyof typeof RESPONSE_TENSORS;
+
+/** T of a checked batch: as given, else the width of its response tensors; undefined if it has neither. */
+export function responseWidthOf(batch: RolloutBatch): number | undefined {
+  if (batch.responseWidth !== undefined) return batch.responseWidth;
+  const field = (Object.keys(RESPONSE_TENSORS) as ResponseField[]).find((name) => batch[name] !== undefined);
+  return field && batch[field]!.shape[1];
+}
 
 /** verl's names of the columns with one number per row. */
 const ROW_COLUMNS = { promptLength: 'prompt_length', responseLength: 'response_length' } as const;
@@ -207,21 +235,24 @@ export function assertBatch(where: string, batch: RolloutBatch): void {
   const { batchSize, responseWidth, attentionMask } = batch;
   assertRows(where, batchSize);
   if (responseWidth !== undefined) assertWidth(where, responseWidth);
+  // Where nobody said how wide the response part is, its first tensor does: all have to agree.
+  let width = responseWidth;
   for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
     const tensor = batch[field as ResponseField];
     if (tensor === undefined) continue;
     assertNumericTensor(where, name, tensor);
     const [rows, cols] = tensor.shape;
-    if (tensor.rank === 2 && rows === batchSize && (responseWidth === undefined || cols === responseWidth))
-      continue;
-    refuse(where, name, tensor, `[batch, response] = [${batchSize}, ${responseWidth ?? 'T'}]`);
+    if (tensor.rank !== 2 || rows !== batchSize || cols !== (width ?? cols)) {
+      refuse(where, name, tensor, `[batch, response] = [${batchSize}, ${width ?? 'T'}]`);
+    }
+    width = cols;
   }
   if (attentionMask !== undefined) {
     assertNumericTensor(where, 'attention_mask', attentionMask);
     const [rows, cols] = attentionMask.shape;
-    const fits = attentionMask.rank === 2 && rows === batchSize && cols! >= (responseWidth ?? 0);
+    const fits = attentionMask.rank === 2 && rows === batchSize && cols! >= (width ?? 0);
     if (!fits) {
-      const wanted = `[batch, prompt + response] = [${batchSize}, ≥ ${responseWidth ?? 0}]`;
+      const wanted = `[batch, prompt + response] = [${batchSize}, ≥ ${width ?? 0}]`;
       refuse(where, 'attention_mask', attentionMask, wanted);
     }
   }

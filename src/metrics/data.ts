@@ -4,10 +4,12 @@ import { ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { input, subtract } from '../kernels/expression.js';
 import { Moments, type MomentsTable, Pending } from '../kernels/index.js';
-import { type MaskWindow, passTables } from '../kernels/moments/pass.js';
+import { denseWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { explainedVariance } from './explained-variance.js';
-import { type RowLengths, promptWidth, rowLengths } from './lengths.js';
+import { type RowLengths, lengthsSource, promptWidth, runWithLengths } from './lengths.js';
+import { type Plan, plan } from './plan.js';
+import { attendedTokens } from './response-windows.js';
 import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
 import { type Metrics, fraction, meanMaxMin, momentsOf } from './statistics.js';
 
@@ -46,33 +48,48 @@ export async function computeDataMetrics(
 /** The launched form of `computeDataMetrics`, to be read together with others. */
 export function dataMetrics(batch: RolloutBatch, options: DataMetricsOptions = {}): Pending<Metrics> {
   assertOptions(WHERE, options, { useCritic: 'boolean', maxResponseLength: 'any', semantics: 'any' });
-  const { useCritic = true, semantics = 'recommended', maxResponseLength } = options;
-  assertSemantics(WHERE, semantics);
-  assertCap(maxResponseLength);
   assertBatch(WHERE, batch);
-  const tokens = requireTensors(WHERE, batch, ['responseMask', 'advantages', 'returns']);
-  const scores = requireTensors(WHERE, batch, ['tokenLevelScores', 'tokenLevelRewards']);
-  const critic = useCritic ? requireTensors(WHERE, batch, ['values']).values : undefined;
-
-  return Pending.launchAll<[RowLengths, SequenceSums, TokenTables]>([
-    () => rowLengths(WHERE, batch, usesLengthColumns(semantics)),
-    () => sequenceSums(batch, scores, tokens.responseMask, semantics),
-    () => tokenMoments(tokens, critic),
-  ]).map(([tokensPerRow, sums, tables]) => ({
-    ...scoreMetrics(tokensPerRow, sums),
-    ...tokenMetrics(tables, semantics),
-    ...lengthMetrics(batch, tokensPerRow, maxResponseLength),
-    ...countMetrics(batch),
-  }));
+  const data = dataPlan(batch, options);
+  const lengths = lengthsSource(WHERE, batch, usesLengthColumns(options.semantics ?? 'recommended'));
+  return runWithLengths<[(lengths: RowLengths) => Metrics]>(WHERE, batch, lengths, [data]).map(
+    ([[metricsOf], found]) => metricsOf(found),
+  );
 }
 
-/** Sum of the token-level tensor per row. */
-interface SequenceSums {
-  readonly score: Float64Array;
-  readonly rewards: Float64Array;
+/**
+ * What the metrics ask of the response part of a checked batch, to share a pass with others. The lengths of the rows
+ * come from elsewhere.
+ */
+export function dataPlan(
+  batch: RolloutBatch,
+  options: DataMetricsOptions = {},
+  where = WHERE,
+): Plan<(lengths: RowLengths) => Metrics> {
+  const { useCritic = true, semantics = 'recommended', maxResponseLength } = options;
+  assertSemantics(where, semantics);
+  assertCap(where, maxResponseLength);
+  const tokens = requireTensors(where, batch, ['responseMask', 'advantages', 'returns']);
+  const scores = requireTensors(where, batch, ['tokenLevelScores', 'tokenLevelRewards']);
+  const values = useCritic ? requireTensors(where, batch, ['values']).values : undefined;
+  const response = responsePlan(batch, { ...scores, ...tokens, values }, semantics);
+  return {
+    ...response,
+    finish: (rows) => {
+      const tables = response.finish(rows);
+      return (lengths) => ({
+        ...scoreMetrics(lengths, tables),
+        ...tokenMetrics(tables, semantics),
+        ...lengthMetrics(batch, lengths, maxResponseLength),
+        ...countMetrics(batch),
+      });
+    },
+  };
 }
 
-interface TokenTables {
+/** One row per row of the batch. */
+interface ResponseTables {
+  readonly score: MomentsTable;
+  readonly rewards: MomentsTable;
   readonly advantages: MomentsTable;
   readonly returns: MomentsTable;
   readonly values?: MomentsTable;
@@ -80,77 +97,62 @@ interface TokenTables {
   readonly errors?: MomentsTable;
 }
 
-/**
- * verl sums the whole row, so a NaN in the padding poisons the score; recommended selects the tokens that exist.
- * A batch without attention mask (length columns only) falls back to the tokens that the policy wrote.
- */
-function sequenceSums(
+interface ResponseTensors {
+  readonly tokenLevelScores: Tensor;
+  readonly tokenLevelRewards: Tensor;
+  readonly responseMask: Tensor;
+  readonly advantages: Tensor;
+  readonly returns: Tensor;
+  readonly values: Tensor | undefined;
+}
+
+/** All that is known of the response part. */
+function responsePlan(
   batch: RolloutBatch,
-  scores: { readonly tokenLevelScores: Tensor; readonly tokenLevelRewards: Tensor },
-  responseMask: Tensor,
+  { responseMask, tokenLevelScores, tokenLevelRewards, advantages, returns, values }: ResponseTensors,
   semantics: Semantics,
-): Pending<SequenceSums> {
-  const selected: MaskWindow =
-    batch.attentionMask === undefined
-      ? wholeMask(responseMask)
-      : {
-          tensor: batch.attentionMask,
-          stride: batch.attentionMask.shape[1]!,
-          offset: promptWidth(batch)!,
-        };
-  return passTables({
-    where: WHERE,
-    ...responseShape(responseMask),
-    inputs: { score: scores.tokenLevelScores, rewards: scores.tokenLevelRewards },
-    channels: { score: input('score'), rewards: input('rewards') },
-    mask: semantics === 'recommended' ? selected : undefined,
-  }).map(({ score, rewards }) => ({ score: sums(score), rewards: sums(rewards) }));
+): Plan<ResponseTables> {
+  const response = denseWindow(responseMask, responseMask.shape[1]!);
+  // verl sums the whole row, so a NaN in the padding poisons the score; recommended selects the tokens that exist.
+  const ofRow = semantics === 'recommended' ? 'existing' : undefined;
+  const inputs = { tokenLevelScores, tokenLevelRewards, advantages, returns };
+  // A batch without attention mask (length columns only) falls back to the tokens that the policy wrote.
+  const masks = { response, existing: attendedTokens(batch, responseMask.shape[1]!) ?? response };
+  const channels = {
+    score: { of: input('tokenLevelScores'), mask: ofRow },
+    rewards: { of: input('tokenLevelRewards'), mask: ofRow },
+    advantages: { of: input('advantages'), mask: 'response' },
+    returns: { of: input('returns'), mask: 'response' },
+  };
+  if (values === undefined) return plan({ inputs, masks, channels, finish: (tables) => tables });
+  return plan({
+    inputs: { ...inputs, values },
+    masks,
+    channels: {
+      ...channels,
+      values: { of: input('values'), mask: 'response' },
+      errors: { of: subtract('returns', 'values'), mask: 'response' },
+    },
+    finish: (tables) => tables,
+  });
 }
 
 function sums(table: MomentsTable): Float64Array {
   return Float64Array.from(table, (row) => new Moments(row).sum);
 }
 
-function tokenMoments(
-  tokens: { readonly responseMask: Tensor; readonly advantages: Tensor; readonly returns: Tensor },
-  values: Tensor | undefined,
-): Pending<TokenTables> {
-  const { responseMask, advantages, returns } = tokens;
-  const pass = {
-    where: WHERE,
-    ...responseShape(responseMask),
-    mask: wholeMask(responseMask),
-  };
-  const channels = { advantages: input('advantages'), returns: input('returns') };
-  if (values === undefined) return passTables({ ...pass, inputs: { advantages, returns }, channels });
-  return passTables({
-    ...pass,
-    inputs: { advantages, returns, values },
-    channels: {
-      ...channels,
-      values: input('values'),
-      errors: subtract(input('returns'), input('values')),
-    },
-  });
-}
-
-function wholeMask(tensor: Tensor): MaskWindow {
-  return { tensor, stride: tensor.shape[1]!, offset: 0 };
-}
-
-function responseShape(responseMask: Tensor): { rows: number; cols: number } {
-  return { rows: responseMask.shape[0], cols: responseMask.shape[1]! };
-}
-
-function scoreMetrics({ response }: RowLengths, { score, rewards }: SequenceSums): Metrics {
+function scoreMetrics({ response }: RowLengths, { score, rewards }: ResponseTables): Metrics {
   const produced = (_sum: number, row: number): boolean => response[row] !== 0;
   return {
-    ...meanMaxMin('critic/score', momentsOf(score.filter(produced))),
-    ...meanMaxMin('critic/rewards', momentsOf(rewards.filter(produced))),
+    ...meanMaxMin('critic/score', momentsOf(sums(score).filter(produced))),
+    ...meanMaxMin('critic/rewards', momentsOf(sums(rewards).filter(produced))),
   };
 }
 
-function tokenMetrics({ advantages, returns, values, errors }: TokenTables, semantics: Semantics): Metrics {
+function tokenMetrics(
+  { advantages, returns, values, errors }: ResponseTables,
+  semantics: Semantics,
+): Metrics {
   const metrics = {
     ...meanMaxMin('critic/advantages', new Moments(advantages.total())),
     ...meanMaxMin('critic/returns', new Moments(returns.total())),
@@ -187,10 +189,10 @@ function countMetrics({ numTurns, toolCallCounts }: RolloutBatch): Metrics {
   };
 }
 
-function assertCap(cap: number | undefined): void {
+function assertCap(where: string, cap: number | undefined): void {
   if (cap === undefined || (typeof cap === 'number' && cap > 0)) return;
   throw new ValueError({
-    where: WHERE,
+    where,
     input: 'maxResponseLength',
     expected: 'a positive number of tokens',
     received: kindOf(cap),

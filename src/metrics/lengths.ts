@@ -1,9 +1,12 @@
 /** Tokens per row: from the batch's length columns where it has them, else counted in the attention mask. */
+import type { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError } from '../errors.js';
 import { constant, input } from '../kernels/expression.js';
-import { Moments, Pending } from '../kernels/index.js';
-import { passTables } from '../kernels/moments/pass.js';
-import { type RolloutBatch, type RowColumn, isTensorColumn } from './batch.js';
+import { Moments, type MomentsTable, Pending } from '../kernels/index.js';
+import { type MatrixWindow, passTables } from '../kernels/moments/pass.js';
+import { type RolloutBatch, type RowColumn, isTensorColumn, responseWidthOf } from './batch.js';
+import { type Plan, plan, runPlans } from './plan.js';
+import { attendedTokens } from './response-windows.js';
 
 /** One exact number of tokens per row. */
 export interface RowLengths {
@@ -11,24 +14,58 @@ export interface RowLengths {
   readonly response: Float64Array;
 }
 
+/** How the lengths of the rows are found. */
+export interface LengthsSource {
+  readonly prompt: () => Pending<Float64Array>;
+  /** Counted in a pass over the response part, or by itself where a column tells. */
+  readonly response: Plan<Float64Array> | (() => Pending<Float64Array>);
+}
+
 /**
- * Prompt and response tokens of every row.
+ * How the prompt and response tokens of every row are found; nothing is launched yet.
  *
  * @param useColumns whether the columns `prompt_length` and `response_length` win over the attention mask
  * @throws MissingInputError if neither tells the lengths
  */
-export function rowLengths(where: string, batch: RolloutBatch, useColumns: boolean): Pending<RowLengths> {
+export function lengthsSource(where: string, batch: RolloutBatch, useColumns: boolean): LengthsSource {
   const { promptLength, responseLength } = batch;
-  return Pending.launchAll<[Float64Array, Float64Array]>([
-    () =>
-      useColumns && promptLength !== undefined
-        ? columnValues(where, promptLength)
-        : countTokens(where, batch, 'prompt'),
-    () =>
-      useColumns && responseLength !== undefined
-        ? columnValues(where, responseLength)
-        : countTokens(where, batch, 'response'),
-  ]).map(([prompt, response]) => ({ prompt, response }));
+  const fromColumn = (column: RowColumn | undefined): (() => Pending<Float64Array>) | undefined =>
+    useColumns && column !== undefined ? () => columnValues(where, column) : undefined;
+  return {
+    prompt: fromColumn(promptLength) ?? promptTokens(where, batch),
+    response: fromColumn(responseLength) ?? responsePlan(where, batch),
+  };
+}
+
+/** Prompt and response tokens of every row, see `lengthsSource`. */
+export function rowLengths(where: string, batch: RolloutBatch, useColumns: boolean): Pending<RowLengths> {
+  return runWithLengths(where, batch, lengthsSource(where, batch, useColumns), []).map(
+    ([, lengths]) => lengths,
+  );
+}
+
+/**
+ * Launches plans over the response part, and finds the lengths of the rows on the way.
+ *
+ * @returns the results of the plans, in their order, and the lengths
+ */
+export function runWithLengths<T extends readonly unknown[]>(
+  where: string,
+  batch: RolloutBatch,
+  { prompt, response }: LengthsSource,
+  plans: { readonly [I in keyof T]: Plan<T[I]> },
+): Pending<readonly [T, RowLengths]> {
+  const all = plans as readonly Plan<unknown>[];
+  const size = { rows: batch.batchSize, cols: responseWidthOf(batch) ?? 0 };
+  const [counted, asked] = typeof response === 'function' ? [response, all] : [undefined, [...all, response]];
+  return Pending.launchAll<[unknown[], Float64Array, Float64Array | undefined]>([
+    () => runPlans<unknown[]>(where, size, asked),
+    prompt,
+    counted ?? (() => Pending.of(undefined)),
+  ]).map(([results, ofPrompt, ofResponse]) => [
+    results.slice(0, all.length) as unknown as T,
+    { prompt: ofPrompt, response: ofResponse ?? (results.at(-1) as Float64Array) },
+  ]);
 }
 
 /** Columns of the attention mask that are prompt, the rest being response. */
@@ -50,30 +87,47 @@ function columnValues(where: string, column: RowColumn): Pending<Float64Array> {
   }).map(({ column: table }) => Float64Array.from(table, (row) => new Moments(row).sum));
 }
 
-function countTokens(where: string, batch: RolloutBatch, part: 'prompt' | 'response'): Pending<Float64Array> {
-  const { attentionMask, responseWidth } = batch;
-  const width = promptWidth(batch);
-  if (attentionMask === undefined || responseWidth === undefined || width === undefined) {
-    const missesMask = attentionMask === undefined;
-    throw new MissingInputError({
-      where,
-      input: missesMask ? 'attention_mask' : 'responseWidth',
-      expected: missesMask
-        ? `a [batch, prompt + response] mask, or the column ${part}_length`
-        : 'the width of the response part',
-      received: 'nothing',
-      remedy: missesMask
-        ? 'put attention_mask, or prompt_length and response_length, into the batch'
-        : 'put response_mask into the batch or pass options.responseWidth',
-    });
-  }
-  const offset = part === 'prompt' ? 0 : width;
-  return passTables({
-    where,
-    rows: batch.batchSize,
-    cols: part === 'prompt' ? width : responseWidth,
+/** Counts the prompt part of the attention mask. */
+function promptTokens(where: string, batch: RolloutBatch): () => Pending<Float64Array> {
+  const tensor = requireAttention(where, batch, 'prompt');
+  const cols = promptWidth(batch)!;
+  const mask: MatrixWindow = { tensor, stride: tensor.shape[1]!, offset: 0, step: 1 };
+  const channels = { tokens: constant(1) };
+  return () =>
+    passTables({ where, rows: batch.batchSize, cols, inputs: {}, channels, mask }).map(({ tokens }) =>
+      countsOf(tokens),
+    );
+}
+
+/** Counts the response part of the attention mask. */
+function responsePlan(where: string, batch: RolloutBatch): Plan<Float64Array> {
+  requireAttention(where, batch, 'response');
+  return plan({
     inputs: {},
-    channels: { tokens: constant(1) },
-    mask: { tensor: attentionMask, stride: attentionMask.shape[1]!, offset },
-  }).map(({ tokens }) => Float64Array.from(tokens, (row) => row.count));
+    masks: { existing: attendedTokens(batch, batch.responseWidth!)! },
+    channels: { tokens: { of: constant(1), mask: 'existing' } },
+    finish: ({ tokens }) => countsOf(tokens),
+  });
+}
+
+function countsOf(table: MomentsTable): Float64Array {
+  return Float64Array.from(table, (row) => row.count);
+}
+
+/** @throws MissingInputError without an attention mask, or without the width that tells its parts apart */
+function requireAttention(where: string, batch: RolloutBatch, part: 'prompt' | 'response'): Tensor {
+  const { attentionMask, responseWidth } = batch;
+  if (attentionMask !== undefined && responseWidth !== undefined) return attentionMask;
+  const missesMask = attentionMask === undefined;
+  throw new MissingInputError({
+    where,
+    input: missesMask ? 'attention_mask' : 'responseWidth',
+    expected: missesMask
+      ? `a [batch, prompt + response] mask, or the column ${part}_length`
+      : 'the width of the response part',
+    received: 'nothing',
+    remedy: missesMask
+      ? 'put attention_mask, or prompt_length and response_length, into the batch'
+      : 'put response_mask into the batch or pass options.responseWidth',
+  });
 }

@@ -3,7 +3,7 @@ import { MissingInputError, ValueError } from '../errors.js';
 import { kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch } from './batch.js';
-import { rowLengths } from './lengths.js';
+import { type RowLengths, rowLengths } from './lengths.js';
 import { type Metrics, total } from './statistics.js';
 import { type TimingRaw, assertTimings } from './timing.js';
 
@@ -38,10 +38,20 @@ export function throughputMetrics(
 ): Pending<Metrics> {
   assertTimings(WHERE, timingRaw);
   assertBatch(WHERE, batch);
-  const { step } = timingRaw;
+  const seconds = stepSeconds(WHERE, timingRaw, nGpus);
+  const lengths = batch.globalTokenNum === undefined ? rowLengths(WHERE, batch, true) : Pending.of(undefined);
+  return lengths.map((found) => throughputOf(batch, found, seconds, nGpus));
+}
+
+/**
+ * Seconds of the step.
+ *
+ * @throws MissingInputError without them, ValueError for a number of GPUs that is none
+ */
+export function stepSeconds(where: string, { step }: TimingRaw, nGpus: number): number {
   if (step === undefined) {
     throw new MissingInputError({
-      where: WHERE,
+      where,
       input: 'timingRaw.step',
       expected: 'the seconds of the whole step',
       received: 'nothing',
@@ -50,21 +60,28 @@ export function throughputMetrics(
   }
   if (typeof nGpus !== 'number' || !(nGpus >= 0 && nGpus < Infinity)) {
     throw new ValueError({
-      where: WHERE,
+      where,
       input: 'nGpus',
       expected: 'a number of GPUs',
       received: kindOf(nGpus),
       remedy: 'pass the number of devices that the tokens were processed on, 1 on a CPU',
     });
   }
-  return totalTokens(batch).map((tokens) => ({
-    'perf/total_num_tokens': tokens,
-    'perf/time_per_step': step,
-    'perf/throughput': step * nGpus === 0 ? NaN : tokens / (step * nGpus),
-  }));
+  return step;
 }
 
-function totalTokens(batch: RolloutBatch): Pending<number> {
-  if (batch.globalTokenNum !== undefined) return Pending.of(total(batch.globalTokenNum));
-  return rowLengths(WHERE, batch, true).map(({ prompt, response }) => total(prompt) + total(response));
+/** The throughput of a batch; lengths are needed where it does not tell the tokens of all ranks. */
+export function throughputOf(
+  { globalTokenNum }: RolloutBatch,
+  lengths: RowLengths | undefined,
+  seconds: number,
+  nGpus: number,
+): Metrics {
+  const tokens =
+    globalTokenNum === undefined ? total(lengths!.prompt) + total(lengths!.response) : total(globalTokenNum);
+  return {
+    'perf/total_num_tokens': tokens,
+    'perf/time_per_step': seconds,
+    'perf/throughput': seconds * nGpus === 0 ? NaN : tokens / (seconds * nGpus),
+  };
 }

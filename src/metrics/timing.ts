@@ -61,18 +61,25 @@ export function timingMetrics(
   assertSemantics(WHERE, semantics);
   assertTimings(WHERE, timingRaw);
   assertBatch(WHERE, batch);
+  // The caller may go on timing while the lengths are on their way.
+  const seconds = { ...timingRaw };
+  return rowLengths(WHERE, batch, usesLengthColumns(semantics)).map((lengths) =>
+    timingsOf(seconds, lengths, semantics),
+  );
+}
+
+/** The timing metrics of rows of these lengths. */
+export function timingsOf(timingRaw: TimingRaw, lengths: RowLengths, semantics: Semantics): Metrics {
   const ofNoTokens = semantics === 'verl-2026-08' ? 0 : NaN;
-  return rowLengths(WHERE, batch, usesLengthColumns(semantics)).map((lengths) => {
-    const metrics: Metrics = {};
-    for (const [stage, seconds] of Object.entries(timingRaw)) metrics[`timing_s/${stage}`] = seconds;
-    for (const [stage, tokensOf] of Object.entries(TOKENS_OF_STAGE)) {
-      const seconds = Object.hasOwn(timingRaw, stage) ? timingRaw[stage] : undefined;
-      if (seconds === undefined) continue;
-      const tokens = tokensOf(lengths);
-      metrics[`timing_per_token_ms/${stage}`] = tokens === 0 ? ofNoTokens : (seconds * 1000) / tokens;
-    }
-    return metrics;
-  });
+  const metrics: Metrics = {};
+  for (const [stage, seconds] of Object.entries(timingRaw)) metrics[`timing_s/${stage}`] = seconds;
+  for (const [stage, tokensOf] of Object.entries(TOKENS_OF_STAGE)) {
+    const seconds = Object.hasOwn(timingRaw, stage) ? timingRaw[stage] : undefined;
+    if (seconds === undefined) continue;
+    const tokens = tokensOf(lengths);
+    metrics[`timing_per_token_ms/${stage}`] = tokens === 0 ? ofNoTokens : (seconds * 1000) / tokens;
+  }
+  return metrics;
 }
 
 /** @throws MissingInputError for no timings at all, ValueError for what is no record or one that is no number */

@@ -1,0 +1,60 @@
+/**
+ * Plans: what a family of metrics asks of a part of the batch, and what becomes of the answer.
+ *
+ * A family never launches anything by itself. It plans channels over named tensors and masks, and a finish in float64;
+ * all plans of a step over the same part run as one pass, which reads every tensor once, and are read back together.
+ */
+import type { Tensor } from '@tensorflow/tfjs-core';
+import type { MomentsTable, Pending } from '../kernels/index.js';
+import { type MaskedExpression, type MatrixWindow, passTables } from '../kernels/moments/pass.js';
+
+/** One row per row of the batch for every channel of a plan. */
+export type PlanTables<K extends string> = Readonly<Record<K, MomentsTable>>;
+
+/** What a family asks of a `[rows, cols]` part of the batch. */
+export interface Plan<T, K extends string = string> {
+  /** The tensors that the channels name. A name means the same tensor in all plans of a pass. */
+  readonly inputs: Readonly<Record<string, Tensor | MatrixWindow>>;
+  /** The masks that the channels name. A name means the same mask in all plans of a pass. */
+  readonly masks: Readonly<Record<string, MatrixWindow>>;
+  readonly channels: Readonly<Record<K, MaskedExpression>>;
+  /** The family's result from the rows of its channels. */
+  readonly finish: (tables: PlanTables<K>) => T;
+}
+
+/** A plan with the names of its channels inferred, for it to be kept among others. */
+export function plan<T, K extends string>(of: Plan<T, K>): Plan<T> {
+  return of;
+}
+
+/**
+ * Launches all plans over one part of the batch as one pass.
+ *
+ * @param where the public function that asks, for error messages
+ * @returns the results of the plans, in their order
+ * @throws BackendError for tensors on two backends
+ */
+export function runPlans<T extends readonly unknown[]>(
+  where: string,
+  { rows, cols }: { readonly rows: number; readonly cols: number },
+  plans: { readonly [I in keyof T]: Plan<T[I]> },
+): Pending<T> {
+  const all = plans as readonly Plan<unknown>[];
+  const channels = all.flatMap((one, index) =>
+    Object.entries(one.channels).map(([name, channel]) => [`${index} ${name}`, channel] as const),
+  );
+  return passTables({
+    where,
+    rows,
+    cols,
+    inputs: Object.assign({}, ...all.map(({ inputs }) => inputs)) as Plan<unknown>['inputs'],
+    masks: Object.assign({}, ...all.map(({ masks }) => masks)) as Plan<unknown>['masks'],
+    channels: Object.fromEntries(channels),
+  }).map((tables) =>
+    all.map((one, index) =>
+      one.finish(
+        Object.fromEntries(Object.keys(one.channels).map((name) => [name, tables[`${index} ${name}`]!])),
+      ),
+    ),
+  ) as unknown as Pending<T>;
+}
