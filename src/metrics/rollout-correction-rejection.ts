@@ -1,0 +1,210 @@
+/** Rejection: which tokens and rows are too far from the policy that sampled them, and statistics of how far. */
+import {
+  type Expression,
+  clamp,
+  expm1,
+  less,
+  min,
+  multiply,
+  negate,
+  square,
+  subtract,
+} from '../kernels/expression.js';
+import { Moments, type MomentsTable } from '../kernels/index.js';
+import type { MaskedExpression } from '../kernels/moments/pass.js';
+import { type Interval, intersection, isIn, keptBy } from './rollout-correction-interval.js';
+import type { Estimator, Rejection } from './rollout-correction-options.js';
+import { countsRow, heldLogRatio, rowStd, spread } from './rollout-correction-rows.js';
+import type { Semantics } from './semantics.js';
+import { type Metrics, fraction, momentsOf, total } from './statistics.js';
+
+/** The mask to make on the device. */
+export interface RejectionDecision {
+  /** Where the log ratio of kept tokens is; undefined if no criterion looks at tokens. */
+  readonly tokens: Interval | undefined;
+  /** 1 for every row that is kept, else 0; undefined if no criterion looks at rows. */
+  readonly rows: Float64Array | undefined;
+}
+
+export interface RejectionResult {
+  /** Without the prefix `rollout_corr/`. */
+  readonly metrics: Metrics;
+  readonly decision: RejectionDecision;
+}
+
+type Tables = Readonly<Record<string, MomentsTable>>;
+
+const ESTIMATORS: Readonly<Record<Estimator, Expression>> = {
+  k1: negate(heldLogRatio),
+  k2: multiply(0.5, square(heldLogRatio)),
+  k3: subtract(expm1(heldLogRatio), heldLogRatio),
+};
+
+/** The channel of tokens that all criteria on tokens keep. */
+const KEPT = 'kept';
+
+/** What the criteria ask of the tokens of the response mask. */
+export function rejectionChannels(rejections: readonly Rejection[]): Record<string, MaskedExpression> {
+  const mask = 'response';
+  const channels: Record<string, MaskedExpression> = {};
+  for (const rejection of rejections) {
+    const { name, aggregate, estimator, lower, upper } = rejection;
+    const value = ESTIMATORS[estimator];
+    channels[estimator] = { of: value, mask };
+    if (aggregate !== 'token') continue;
+    const isBounded = lower > -Infinity;
+    channels[`${name} clipped`] = { of: isBounded ? clamp(value, lower, upper) : min(value, upper), mask };
+    channels[`${name} kept`] = { of: isIn(keptBy(rejection)), mask };
+    if (isBounded) channels[`${name} low`] = { of: less(value, lower), mask };
+  }
+  const tokens = keptTokens(rejections);
+  if (tokens !== undefined) channels[KEPT] = { of: isIn(tokens), mask };
+  return channels;
+}
+
+/** What all criteria on tokens keep. */
+function keptTokens(rejections: readonly Rejection[]): Interval | undefined {
+  return intersection(rejections.filter(({ aggregate }) => aggregate === 'token').map(keptBy));
+}
+
+/**
+ * Statistics of the criteria, and what they keep together.
+ *
+ * @param tables of `rejectionChannels`
+ * @param logRatio tells which rows have how many tokens
+ */
+export function rejectionResult(
+  tables: Tables,
+  logRatio: MomentsTable,
+  rejections: readonly Rejection[],
+  semantics: Semantics,
+): RejectionResult {
+  const counts = Float64Array.from(logRatio, ({ count }) => count);
+  const criteria = rejections.map((rejection) => criterionOf(tables, rejection, counts));
+  const tokens = keptTokens(rejections);
+  const onRows = criteria.filter((_, i) => rejections[i]!.aggregate !== 'token');
+  const rows =
+    onRows.length === 0
+      ? undefined
+      : counts.map((_, row) => Number(onRows.every(({ kept }) => kept[row] === counts[row])));
+  const keptOfTokens = tokens === undefined ? counts : Float64Array.from(tables[KEPT]!, ({ sum }) => sum);
+  const kept = rows === undefined ? keptOfTokens : keptOfTokens.map((n, row) => n * rows[row]!);
+  const rowsThatCount = Array.from(logRatio).filter((row) => countsRow(semantics, row)).length;
+  return {
+    metrics: {
+      ...Object.assign({}, ...criteria.map((criterion) => criterionMetrics(criterion, counts, semantics))),
+      rollout_rs_masked_fraction: maskedFraction(kept, counts),
+      rollout_rs_seq_masked_fraction: maskedRows(kept, counts) / rowsThatCount,
+    } as Metrics,
+    decision: { tokens, rows },
+  };
+}
+
+/** What one criterion finds. */
+interface Criterion {
+  readonly rejection: Rejection;
+  /** Over tokens, of which those of a row share its value if the criterion is on rows. */
+  readonly statistic: Moments;
+  /** The same, held within the bounds. */
+  readonly clipped: Moments;
+  /** One value per row that has a token. */
+  readonly values: Float64Array;
+  /** Shares of tokens, or of rows if the criterion is on rows, beyond the bounds. */
+  readonly high: number;
+  readonly low: number;
+  /** Tokens that are kept, per row. */
+  readonly kept: Float64Array;
+}
+
+function criterionOf(tables: Tables, rejection: Rejection, counts: Float64Array): Criterion {
+  const statistic = tables[rejection.estimator]!;
+  return rejection.aggregate === 'token'
+    ? tokenCriterion(tables, rejection, statistic, counts)
+    : rowCriterion(rejection, statistic, counts);
+}
+
+function tokenCriterion(
+  tables: Tables,
+  rejection: Rejection,
+  table: MomentsTable,
+  counts: Float64Array,
+): Criterion {
+  const { name } = rejection;
+  const statistic = new Moments(table.total());
+  const kept = Float64Array.from(tables[`${name} kept`]!, ({ sum }) => sum);
+  const low = tables[`${name} low`]?.total().sum ?? 0;
+  // What is not kept is beyond a bound, or no number.
+  const high = statistic.count - total(kept) - low - statistic.nan;
+  const means = Float64Array.from(table, (row) => new Moments(row).mean);
+  return {
+    rejection,
+    statistic,
+    clipped: new Moments(tables[`${name} clipped`]!.total()),
+    values: means.filter((_, row) => counts[row]! > 0),
+    high: high / statistic.count,
+    low: low / statistic.count,
+    kept,
+  };
+}
+
+function rowCriterion(rejection: Rejection, table: MomentsTable, counts: Float64Array): Criterion {
+  const { aggregate, lower, upper } = rejection;
+  const ofRows = Float64Array.from(table, (row) => {
+    const { sum, mean, max } = new Moments(row);
+    return aggregate === 'seq_sum' ? sum : aggregate === 'seq_mean' ? mean : max;
+  });
+  const values = ofRows.filter((_, row) => counts[row]! > 0);
+  return {
+    rejection,
+    statistic: new Moments(spread(ofRows, table).total()),
+    clipped: new Moments(
+      spread(
+        ofRows.map((value) => Math.min(Math.max(value, lower), upper)),
+        table,
+      ).total(),
+    ),
+    values,
+    high: fraction(values, (value) => value > upper),
+    low: fraction(values, (value) => value < lower),
+    kept: counts.map((n, row) => (ofRows[row]! >= lower && ofRows[row]! <= upper ? n : 0)),
+  };
+}
+
+function criterionMetrics(
+  { rejection, statistic, clipped, values, high, low, kept }: Criterion,
+  counts: Float64Array,
+  semantics: Semantics,
+): Metrics {
+  const { name, lower, upper } = rejection;
+  const rows = momentsOf(values);
+  const prefix = `rollout_rs_${name}`;
+  return {
+    [`${prefix}_mean`]: statistic.mean,
+    [`${prefix}_max`]: statistic.max,
+    [`${prefix}_min`]: statistic.min,
+    [`${prefix}_fraction_high`]: high,
+    [`${prefix}_fraction_low`]: low,
+    [`${prefix}_std`]: clipped.std(0),
+    [`${prefix}_seq_mean`]: rows.mean,
+    [`${prefix}_seq_std`]: rowStd(rows, semantics),
+    [`${prefix}_seq_max`]: rows.max,
+    [`${prefix}_seq_min`]: rows.min,
+    [`${prefix}_seq_max_deviation`]: momentsOf(values.map(Math.abs)).max,
+    [`${prefix}_seq_fraction_high`]: fraction(values, (value) => value > upper),
+    ...(lower > -Infinity && {
+      [`${prefix}_seq_fraction_low`]: fraction(values, (value) => value < lower),
+    }),
+    [`${prefix}_masked_fraction`]: maskedFraction(kept, counts),
+    [`${prefix}_seq_masked_fraction`]: maskedRows(kept, counts) / values.length,
+  };
+}
+
+/** Share of the tokens that are not kept. */
+function maskedFraction(kept: Float64Array, counts: Float64Array): number {
+  return (total(counts) - total(kept)) / total(counts);
+}
+
+/** How many rows lose a token. */
+function maskedRows(kept: Float64Array, counts: Float64Array): number {
+  return counts.reduce((rows, count, row) => rows + Number(kept[row]! < count), 0);
+}

@@ -1,0 +1,58 @@
+/**
+ * The log ratio of the two policies, and numbers per row made from its records.
+ *
+ * x = log π_train − log π_rollout of a token; its exponential is the token's importance weight.
+ */
+import { clamp, subtract } from '../kernels/expression.js';
+import { Moments, type MomentsRow, MomentsTable, emptyRow } from '../kernels/index.js';
+import type { Semantics } from './semantics.js';
+
+/** Beyond ±20 log ratios are held: e^20 is about 5e8, and its square still a float32. */
+export const LOG_RATIO_LIMIT = 20;
+
+/** x. */
+export const logRatio = subtract('oldLogProbs', 'rolloutLogProbs');
+/** x, held within ±20. */
+export const heldLogRatio = clamp(logRatio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT);
+
+/** `x` held within ±20; NaN stays NaN. */
+export function held(x: number): number {
+  return Math.min(Math.max(x, -LOG_RATIO_LIMIT), LOG_RATIO_LIMIT);
+}
+
+/** Whether a row takes part in means over rows: if it has a token. The verl presets count the others too, as 0. */
+export function countsRow(semantics: Semantics, row: MomentsRow): boolean {
+  return semantics !== 'recommended' || row.count > 0;
+}
+
+/** One number per row: `value` of the rows that have a token, 0 for the empty ones where those count. */
+export function rowValues(
+  table: MomentsTable,
+  semantics: Semantics,
+  value: (moments: Moments) => number,
+): Float64Array {
+  const rows = Array.from(table).filter((row) => countsRow(semantics, row));
+  return Float64Array.from(rows, (row) => (row.count === 0 ? 0 : value(new Moments(row))));
+}
+
+/** The table of a statistic that all tokens of a row share: `values[i]` as often as row `i` of `table` has tokens. */
+export function spread(values: ArrayLike<number>, table: MomentsTable): MomentsTable {
+  const shared = new MomentsTable(table.length);
+  for (let i = 0; i < table.length; i++) {
+    const { count } = table.row(i);
+    const value = values[i]!;
+    if (count === 0) continue;
+    shared.set(
+      i,
+      Number.isNaN(value)
+        ? { ...emptyRow, count, nan: count }
+        : { ...emptyRow, count, sum: count * value, min: value, max: value },
+    );
+  }
+  return shared;
+}
+
+/** Unbiased std of numbers per row; of one row verl says 0. */
+export function rowStd(rows: Moments, semantics: Semantics): number {
+  return semantics !== 'recommended' && rows.count <= 1 ? 0 : rows.std();
+}

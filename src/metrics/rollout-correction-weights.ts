@@ -1,0 +1,218 @@
+/** Importance weights ρ = π_train / π_rollout: their statistics, and what to make of them per token or per row. */
+import { clamp, exp, greater, less, min, select } from '../kernels/expression.js';
+import { Moments, type MomentsTable } from '../kernels/index.js';
+import type { MaskedExpression } from '../kernels/moments/pass.js';
+import { insideRange, isIn } from './rollout-correction-interval.js';
+import type { Weighting } from './rollout-correction-options.js';
+import { LOG_RATIO_LIMIT, held, heldLogRatio, rowStd, rowValues, spread } from './rollout-correction-rows.js';
+import type { Semantics } from './semantics.js';
+import { type Metrics, fraction, momentsOf } from './statistics.js';
+
+/** The weights to make on the device. */
+export interface WeightDecision extends Weighting {
+  /** What all weights are divided by. */
+  readonly factor: number;
+  /** One weight per row of the batch, not yet divided, if all its tokens share it. */
+  readonly ofRows: Float64Array | undefined;
+}
+
+export interface WeightResult {
+  /** Without the prefix `rollout_corr/`. */
+  readonly metrics: Metrics;
+  readonly decision: WeightDecision;
+}
+
+/** A mean of the weights up to this is no scale to divide by. */
+const LEAST_MEAN = 1e-8;
+/** What verl adds to the mean of the weights in the effective sample size. */
+const ESS_EPSILON = 1e-8;
+
+/** One row per row of the batch. */
+interface WeightTables {
+  /** Weights as they come. */
+  readonly raw: MomentsTable;
+  /** Weights truncated or zeroed. */
+  readonly applied: MomentsTable;
+  /** Weights held between 1/upper and upper, where those are what is measured. */
+  readonly clipped?: MomentsTable;
+}
+
+/** Weights above and below the bounds, 0 or 1. */
+interface BoundTables {
+  readonly high: MomentsTable;
+  readonly low: MomentsTable;
+}
+
+/** What token weights ask of the tokens of the response mask; sequence weights need the log ratio alone. */
+export function weightChannels(
+  weighting: Weighting | undefined,
+  semantics: Semantics,
+): Record<string, MaskedExpression> {
+  if (weighting?.level !== 'token') return {};
+  const { lower, upper } = weighting;
+  const weight = exp(heldLogRatio);
+  const applied =
+    lower === undefined ? min(weight, upper) : select(isIn(insideRange(lower, upper)), weight, 0);
+  const mask = 'response';
+  return {
+    raw: { of: weight, mask },
+    applied: { of: applied, mask },
+    // Bounds are compared with the log ratio: a weight has been rounded once more.
+    high: { of: greater(heldLogRatio, Math.log(upper)), mask },
+    low: { of: less(heldLogRatio, Math.log(lowerBound(weighting))), mask },
+    ...(measuresRaw(weighting, semantics) && { clipped: { of: clamp(weight, 1 / upper, upper), mask } }),
+  };
+}
+
+/**
+ * Whether weights are measured before they are truncated, as the older revision did. It knew no ranges; those follow
+ * the newer one.
+ */
+function measuresRaw({ lower }: Weighting, semantics: Semantics): boolean {
+  return semantics === 'verl-2026-01' && lower === undefined;
+}
+
+/** A row's weight, truncated or zeroed. */
+function appliedToRow(weight: number, { lower, upper }: Weighting): number {
+  if (lower === undefined) return Math.min(weight, upper);
+  return weight >= lower && weight <= upper ? weight : 0;
+}
+
+/** What counts as a low weight. */
+function lowerBound({ lower, upper }: Weighting): number {
+  return lower ?? 1 / upper;
+}
+
+/**
+ * Statistics of the weights.
+ *
+ * @param tables of `weightChannels`, and of the log ratio
+ */
+export function weightResult(
+  tables: { readonly logRatio: MomentsTable } & Partial<WeightTables & BoundTables>,
+  weighting: Weighting,
+  semantics: Semantics,
+): WeightResult {
+  const isRaw = measuresRaw(weighting, semantics);
+  const weights =
+    weighting.level === 'token'
+      ? tokenWeights(tables as WeightTables & BoundTables, isRaw)
+      : sequenceWeights(tables.logRatio, weighting, semantics);
+  const measured = isRaw ? weights.raw : weights.applied;
+  const bounded = new Moments((isRaw ? weights.clipped! : weights.applied).total());
+  const factor = weights.mean > LEAST_MEAN ? weights.mean : 1;
+  return {
+    metrics: {
+      rollout_is_mean: new Moments(measured.total()).mean,
+      ...weights.metrics,
+      rollout_is_std: bounded.std(0),
+      rollout_is_eff_sample_size: effectiveSampleSize(bounded, semantics),
+      ...rowMetrics(measured, weights.raw, weighting, semantics),
+      ...(weighting.lower !== undefined && { rollout_is_oob_ratio: weights.outside }),
+      ...(weighting.batchNormalize && {
+        // Without a mean there is nothing to divide by, which the presets report as dividing by 1.
+        rollout_is_batch_norm_factor:
+          semantics === 'recommended' && Number.isNaN(weights.mean) ? NaN : factor,
+      }),
+    },
+    decision: { ...weighting, factor: weighting.batchNormalize ? factor : 1, ofRows: weights.ofRows },
+  };
+}
+
+/** Weights of either level. */
+interface Weights extends WeightTables {
+  /** Extremes, and shares beyond the bounds. */
+  readonly metrics: Metrics;
+  /** Share of tokens whose weight is outside of the bounds. */
+  readonly outside: number;
+  /** Mean of the applied weights, of which a row has one if it has one for all its tokens. */
+  readonly mean: number;
+  readonly ofRows: Float64Array | undefined;
+}
+
+function tokenWeights(tables: WeightTables & BoundTables, isRaw: boolean): Weights {
+  const { max, min } = new Moments((isRaw ? tables.raw : tables.applied).total());
+  const [high, low] = [meanOf(tables.high), meanOf(tables.low)];
+  return {
+    ...tables,
+    metrics: {
+      rollout_is_ratio_fraction_high: high,
+      rollout_is_ratio_fraction_low: low,
+      rollout_is_max: max,
+      rollout_is_min: min,
+    },
+    outside: high + low,
+    mean: meanOf(tables.applied),
+    ofRows: undefined,
+  };
+}
+
+/** A row's weight is the product of its tokens'. */
+function sequenceWeights(logRatio: MomentsTable, weighting: Weighting, semantics: Semantics): Weights {
+  const { upper } = weighting;
+  const lower = lowerBound(weighting);
+  const raw = Float64Array.from(logRatio, (row) => Math.exp(held(new Moments(row).sum)));
+  const ofRows = raw.map((weight) => appliedToRow(weight, weighting));
+  const applied = spread(ofRows, logRatio);
+  const logs = rowValues(logRatio, semantics, ({ sum }) => sum);
+  const { max, min } = momentsOf(logs);
+  const isRecommended = semantics === 'recommended';
+  return {
+    raw: spread(raw, logRatio),
+    applied,
+    clipped: spread(
+      raw.map((weight) => Math.min(Math.max(weight, 1 / upper), upper)),
+      logRatio,
+    ),
+    metrics: {
+      // Of the weights before they are truncated; verl does not hold the smaller end, which leaves the range of float32.
+      rollout_is_max: Math.exp(isRecommended ? held(max) : Math.min(max, LOG_RATIO_LIMIT)),
+      rollout_is_min: Math.exp(isRecommended ? held(min) : min),
+      rollout_is_ratio_fraction_high: fraction(logs, (log) => log > Math.log(upper)),
+      rollout_is_ratio_fraction_low: fraction(logs, (log) => log < Math.log(lower)),
+    },
+    outside: meanOf(
+      spread(
+        raw.map((weight) => Number(weight < lower || weight > upper)),
+        logRatio,
+      ),
+    ),
+    mean: momentsOf(ofRows.filter((_weight, row) => logRatio.row(row).count > 0)).mean,
+    ofRows,
+  };
+}
+
+/** Statistics of the mean weight of a row. */
+function rowMetrics(
+  measured: MomentsTable,
+  raw: MomentsTable,
+  weighting: Weighting,
+  semantics: Semantics,
+): Metrics {
+  const means = rowValues(measured, semantics, ({ mean }) => mean);
+  const rows = momentsOf(means);
+  // Truncated weights never exceed the bound, nor does their mean.
+  const rawMeans = rowValues(raw, semantics, ({ mean }) => mean);
+  const lower = lowerBound(weighting);
+  return {
+    rollout_is_seq_mean: rows.mean,
+    rollout_is_seq_std: rowStd(rows, semantics),
+    rollout_is_seq_max: rows.max,
+    rollout_is_seq_min: rows.min,
+    rollout_is_seq_max_deviation: momentsOf(means.map((mean) => Math.abs(mean - 1))).max,
+    rollout_is_seq_fraction_high: fraction(rawMeans, (mean) => mean > weighting.upper),
+    rollout_is_seq_fraction_low: fraction(rawMeans, (mean) => mean < lower),
+  };
+}
+
+/** (Σw)² / (n Σw²): the share of independent equal samples that would tell as much. NaN if all weights are 0. */
+function effectiveSampleSize(weights: Moments, semantics: Semantics): number {
+  const { mean } = weights;
+  const meanSquare = mean * mean + weights.variance(0);
+  if (meanSquare === 0) return NaN;
+  return (semantics === 'recommended' ? mean * mean : (mean + ESS_EPSILON) ** 2) / meanSquare;
+}
+
+function meanOf(table: MomentsTable): number {
+  return new Moments(table.total()).mean;
+}

@@ -1,0 +1,148 @@
+/**
+ * Rollout correction: what to do about tokens that one policy sampled and another one is trained on.
+ *
+ * One pass over the tokens gives the diagnostics, the statistics of importance weights and of rejection, and all that is
+ * decided for a whole row. The weights and the mask are then made on the device from those decisions.
+ */
+import type { Tensor } from '@tensorflow/tfjs-core';
+import type { Pending } from '../kernels/index.js';
+import { type MomentsTable, retainTensor } from '../kernels/index.js';
+import { denseWindow } from '../kernels/moments/pass.js';
+import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
+import { type Plan, plan, runPlans } from './plan.js';
+import { responseShape } from './response-windows.js';
+import { offPolicyChannels, offPolicyMetrics } from './rollout-correction-off-policy.js';
+import {
+  type CorrectionSettings,
+  type RolloutCorrectionOptions,
+  correctionSettings,
+} from './rollout-correction-options.js';
+import { rejectionChannels, rejectionResult } from './rollout-correction-rejection.js';
+import {
+  type CorrectionDecisions,
+  type CorrectionInputs,
+  correctionTensors,
+} from './rollout-correction-tensors.js';
+import { weightChannels, weightResult } from './rollout-correction-weights.js';
+import type { Metrics } from './statistics.js';
+
+/** Result of `computeRolloutCorrection`. The tensors are the caller's to dispose. */
+export interface RolloutCorrection {
+  /** `rollout_corr/*`; undefined numbers are NaN. */
+  readonly metrics: Metrics;
+  /** `[B, T]` float32, 0 outside the response mask; only if `rolloutIs` asks for weights. */
+  readonly isWeights?: Tensor;
+  /** `[B, T]`, the dtype of response_mask: the tokens that are not rejected. */
+  readonly responseMask: Tensor;
+}
+
+/** Metrics, and what is decided for the tensors. */
+export interface RolloutCorrectionReport {
+  readonly metrics: Metrics;
+  readonly decisions: CorrectionDecisions;
+}
+
+const WHERE = 'computeRolloutCorrection';
+const FIELDS = ['oldLogProbs', 'rolloutLogProbs', 'responseMask'] as const;
+
+/**
+ * Diagnoses how far the trained policy is from the one that sampled, and makes importance weights and a rejection mask.
+ *
+ * With x = log π_train − log π_rollout of a token, held within ±20 where it is exponentiated, over the tokens of
+ * `response_mask` and the rows that have one:
+ *
+ * - always: `training_ppl`, `training_log_ppl`, `rollout_ppl`, `rollout_log_ppl`, `ppl_ratio`, `log_ppl_diff`,
+ *   `log_ppl_abs_diff`, `log_ppl_diff_{max,min}` (means over rows, of the rows' mean log-probabilities in nats), `kl` =
+ *   ⟨−x⟩, `k3_kl` = ⟨eˣ − 1 − x⟩, `chi2_token` = ⟨e²ˣ⟩ − 1, `chi2_seq` = mean over rows of e^(2Σx), − 1;
+ * - with `rolloutIs`: `rollout_is_{mean,std,max,min,eff_sample_size}`, `rollout_is_ratio_fraction_{high,low}` (beyond
+ *   the threshold and its inverse), `rollout_is_seq_*` (of the mean weight of a row), `rollout_is_oob_ratio` for a
+ *   range, `rollout_is_batch_norm_factor` with `batchNormalize`. They describe the weights that are applied, before they
+ *   are normalised; fractions, and the extremes of sequence weights, describe the weights before truncation;
+ * - with `rolloutRs`: `rollout_rs_{criterion}_*` of every criterion, `rollout_rs_masked_fraction` of tokens and
+ *   `rollout_rs_seq_masked_fraction` of rows that lose one. Bounds of k1 are bounds of π_rollout / π_train, as in verl's
+ *   code, which is the inverse of the ratio in its documentation. Tokens with a NaN are rejected.
+ *
+ * Under `recommended` std of one row and everything of an empty mask is NaN, and the effective sample size is
+ * (Σw)² / (n Σw²). The verl presets count rows without tokens as 0, add an epsilon to the effective sample size, do not
+ * hold x in `k3_kl`, and `verl-2026-01` measures weights before they are truncated.
+ *
+ * Tokens are compared with the same bounds for the metrics and for the tensors, in the precision of the device each
+ * time: a token within rounding of a bound may be on either side.
+ *
+ * @param batch needs old_log_probs, rollout_log_probs and response_mask, which may be disposed while this waits
+ * @returns metrics, one read-back; weights and mask on the backend of the batch, made without another. They are outside
+ *   of autodiff and of any `tf.tidy` that the call was in
+ * @throws MissingInputError, ShapeError, DtypeError, DisposedTensorError, ValueError for options, BackendError
+ * @source verl, trainer/ppo/rollout_corr_helper.py, compute_rollout_correction_and_rejection_mask
+ * @example
+ *   const { metrics, isWeights, responseMask } = await computeRolloutCorrection(batch, {
+ *     rolloutIs: 'token', rolloutIsThreshold: 2, rolloutRs: 'token_k1,seq_max_k3', rolloutRsThreshold: '0.5_2,3',
+ *   });
+ */
+export async function computeRolloutCorrection(
+  batch: RolloutBatch,
+  options: RolloutCorrectionOptions = {},
+): Promise<RolloutCorrection> {
+  const pending = rolloutCorrection(batch, options);
+  const retained = FIELDS.map((field) => [field, retainTensor(batch[field]!)] as const);
+  try {
+    const { metrics, decisions } = await pending;
+    const inputs = Object.fromEntries(retained.map(([field, { tensor }]) => [field, tensor]));
+    return { metrics, ...correctionTensors(WHERE, inputs as unknown as CorrectionInputs, decisions) };
+  } finally {
+    for (const [, tensor] of retained) tensor.release();
+  }
+}
+
+/** The launched form of `computeRolloutCorrection` without its tensors, to be read together with others. */
+export function rolloutCorrection(
+  batch: RolloutBatch,
+  options: RolloutCorrectionOptions = {},
+): Pending<RolloutCorrectionReport> {
+  assertBatch(WHERE, batch);
+  const correction = rolloutCorrectionPlan(batch, options);
+  return runPlans<[RolloutCorrectionReport]>(WHERE, responseShape(batch.responseMask!), [correction]).map(
+    ([report]) => report,
+  );
+}
+
+/** What the correction asks of the response part of a checked batch, to share a pass with others. */
+export function rolloutCorrectionPlan(
+  batch: RolloutBatch,
+  options: RolloutCorrectionOptions = {},
+  where = WHERE,
+): Plan<RolloutCorrectionReport> {
+  const settings = correctionSettings(where, options);
+  const { responseMask, ...inputs } = requireTensors(where, batch, FIELDS);
+  const channels = {
+    ...weightChannels(settings.weighting, settings.semantics),
+    ...rejectionChannels(settings.rejections),
+    ...offPolicyChannels(settings.semantics),
+  };
+  return plan({
+    inputs,
+    masks: { response: denseWindow(responseMask, responseMask.shape[1]!) },
+    channels,
+    finish: (tables) => reportOf(tables, settings),
+  });
+}
+
+type Tables = Readonly<Record<string, MomentsTable>> & Parameters<typeof offPolicyMetrics>[0];
+
+function reportOf(
+  tables: Tables,
+  { semantics, weighting, rejections }: CorrectionSettings,
+): RolloutCorrectionReport {
+  const weights = weighting && weightResult(tables, weighting, semantics);
+  const rejection =
+    rejections.length === 0 ? undefined : rejectionResult(tables, tables.logRatio, rejections, semantics);
+  const metrics = { ...weights?.metrics, ...rejection?.metrics, ...offPolicyMetrics(tables, semantics) };
+  // Of an empty mask verl raises an exception; some numbers would be defined, and mean nothing.
+  const isEmpty = tables.logRatio.total().count === 0;
+  return {
+    metrics: Object.fromEntries(
+      Object.entries(metrics).map(([key, value]) => [`rollout_corr/${key}`, isEmpty ? NaN : value]),
+    ),
+    decisions: { weights: weights?.decision, rejection: rejection?.decision },
+  };
+}
