@@ -1,0 +1,75 @@
+/**
+ * Plans that end in one number over the response tokens: a mean, or a mean of row means. Records of such plans are what
+ * the policy metrics are made of, one plan per key.
+ */
+import type { Tensor } from '@tensorflow/tfjs-core';
+import type { Expression } from '../kernels/expression.js';
+import { Moments, type MomentsRow, type MomentsTable } from '../kernels/index.js';
+import { denseWindow } from '../kernels/moments/pass.js';
+import { type Plan, plan } from './plan.js';
+import type { Semantics } from './semantics.js';
+import { type Metrics, momentsOf } from './statistics.js';
+
+/** The tokens that a number is about. */
+export interface ResponsePart {
+  /** `[B, T]` tensors by the names that expressions use. */
+  readonly inputs: Readonly<Record<string, Tensor>>;
+  /** `[B, T]` */
+  readonly responseMask: Tensor;
+}
+
+/** Inputs and masks of a plan over the response tokens. */
+export function partTokens({ inputs, responseMask }: ResponsePart): Pick<Plan<never>, 'inputs' | 'masks'> {
+  return { inputs, masks: { response: denseWindow(responseMask, responseMask.shape[1]!) } };
+}
+
+/** Mean of `of` over all response tokens. */
+export function meanPlan(part: ResponsePart, of: Expression, semantics: Semantics): Plan<number> {
+  return plan({
+    ...partTokens(part),
+    channels: { mean: { of, mask: 'response' } },
+    finish: ({ mean }) => maskedMean(mean.total(), semantics),
+  });
+}
+
+/** Mean over rows of the mean of `of` over the response tokens of the row. */
+export function sequenceMeanPlan(part: ResponsePart, of: Expression, semantics: Semantics): Plan<number> {
+  return plan({
+    ...partTokens(part),
+    channels: { mean: { of, mask: 'response' } },
+    finish: ({ mean }) => sequenceMean(mean, semantics),
+  });
+}
+
+/** Mean of what a row is about; the mean of nothing is NaN, in verl 0. */
+function maskedMean(row: MomentsRow, semantics: Semantics): number {
+  if (row.count === 0) return semantics === 'recommended' ? NaN : 0;
+  return new Moments(row).mean;
+}
+
+/** Rows without a token are no sequences; in verl they are, of mean 0. */
+function sequenceMean(table: MomentsTable, semantics: Semantics): number {
+  const rows = semantics === 'recommended' ? [...table].filter(({ count }) => count > 0) : [...table];
+  return momentsOf(rows.map((row) => maskedMean(row, semantics))).mean;
+}
+
+/** One plan for many over the same part: the number of each, under its key. */
+export function recordPlan(plans: Readonly<Record<string, Plan<number>>>): Plan<Metrics> {
+  const all = Object.entries(plans);
+  return plan({
+    inputs: Object.assign({}, ...all.map(([, { inputs }]) => inputs)) as Plan<never>['inputs'],
+    masks: Object.assign({}, ...all.map(([, { masks }]) => masks)) as Plan<never>['masks'],
+    channels: Object.fromEntries(
+      all.flatMap(([key, { channels }]) =>
+        Object.entries(channels).map(([name, channel]) => [`${key} ${name}`, channel]),
+      ),
+    ),
+    finish: (tables) =>
+      Object.fromEntries(
+        all.map(([key, { channels, finish }]) => {
+          const own = Object.keys(channels).map((name) => [name, tables[`${key} ${name}`]!] as const);
+          return [key, finish(Object.fromEntries(own))];
+        }),
+      ),
+  });
+}

@@ -1,0 +1,224 @@
+/** Policy metrics of an update: how far the policy moved, how often it was clipped, and its losses. */
+import { MissingInputError, ValueError } from '../errors.js';
+import { assertOptions, kindOf } from '../kernels/arguments.js';
+import { input } from '../kernels/expression.js';
+import { Pending } from '../kernels/index.js';
+import {
+  type LossAggregation,
+  type AggLossOptions,
+  aggLossKinds,
+  checkedAggregation,
+  lossPlan,
+} from './aggregation.js';
+import { type ResponseField, type RolloutBatch, assertBatch, requireTensors } from './batch.js';
+import { type KlPenalty, assertEstimator, klPenalty } from './kl.js';
+import { type Plan, runPlans } from './plan.js';
+import { type ClipRange, policyLoss, ppoKl, valueLoss } from './policy-losses.js';
+import { type ResponsePart, meanPlan, recordPlan, sequenceMeanPlan } from './policy-plans.js';
+import { responseShape } from './response-windows.js';
+import type { Metrics } from './statistics.js';
+
+/** Options of `computePolicyMetrics`; the defaults are verl's. */
+export interface PolicyMetricsOptions extends AggLossOptions {
+  /** ε: the ratio π / π_old is clipped to [1 − clipRatioLow, 1 + clipRatioHigh], both ε by default. Default 0.2. */
+  readonly clipRatio?: number | undefined;
+  readonly clipRatioLow?: number | undefined;
+  readonly clipRatioHigh?: number | undefined;
+  /** Bound on the ratio where the advantage is negative (dual clip), above 1. Default 3. */
+  readonly clipRatioC?: number | undefined;
+  /** The critic's predictions are clipped to ± this around those before the update. Default 0.5. */
+  readonly cliprangeValue?: number | undefined;
+  /** Estimator of `actor/kl_loss`. Default `'low_var_kl'`. */
+  readonly klLossType?: KlPenalty | undefined;
+  /** Whether the reward has a KL penalty: adds `actor/reward_kl_penalty`. Default false. */
+  readonly useKlInReward?: boolean | undefined;
+  /** Estimator of `actor/reward_kl_penalty`. Default `'kl'`. */
+  readonly klPenalty?: KlPenalty | undefined;
+}
+
+const WHERE = 'computePolicyMetrics';
+
+/**
+ * What a PPO or GRPO update did, under verl's names. Each key is there if the batch has what it is made of:
+ *
+ * | key                                         | needs, beside response_mask                        |
+ * | ------------------------------------------- | -------------------------------------------------- |
+ * | `actor/ppo_kl`                              | log_probs, old_log_probs                           |
+ * | `actor/pg_{loss,clipfrac,clipfrac_lower}`   | these and advantages; rollout_is_weights optional  |
+ * | `actor/entropy`                             | entropys                                           |
+ * | `actor/kl_loss`                             | log_probs, ref_log_prob                            |
+ * | `actor/reward_kl_penalty`                   | old_log_probs, ref_log_prob, and `useKlInReward`   |
+ * | `critic/vpred_mean`                         | vpreds                                             |
+ * | `critic/vf_{loss,clipfrac}`                 | vpreds, values, returns                            |
+ *
+ * `ppo_kl` (nats, log π_old − log π), clip fractions (in [0, 1]) and `vpred_mean` are means over the tokens of
+ * `response_mask`; the losses (of verl's loss mode `vanilla`), `entropy` and `kl_loss` (nats) are aggregated by
+ * `lossAggMode`; `reward_kl_penalty` (nats) is the mean over rows of row means. The log-ratio π / π_old, also in
+ * `ppo_kl`, and that of k3 are held within ±20. All of them are over the whole batch, however the trainer splits it into
+ * micro-batches. One read-back.
+ *
+ * @param batch the `[B, T]` tensors of the table, log_probs being those of the policy that is updated
+ * @returns plain numbers; those of nothing are NaN (under the verl presets means and fractions of nothing are 0)
+ * @throws MissingInputError if no key can be computed, without response_mask, and as `aggLoss`; ValueError for options
+ *   outside their domain; ShapeError, DtypeError, DisposedTensorError, BackendError
+ * @source verl, trainer/ppo/core_algos.py; workers/actor/dp_actor.py; workers/critic/dp_critic.py;
+ *   trainer/ppo/ray_trainer.py
+ * @example  const metrics = await computePolicyMetrics(batch, { clipRatioLow: 0.2, clipRatioHigh: 0.28 });
+ */
+export async function computePolicyMetrics(
+  batch: RolloutBatch,
+  options: PolicyMetricsOptions = {},
+): Promise<Metrics> {
+  return Pending.attempt(() => policyMetrics(batch, options));
+}
+
+/** The launched form of `computePolicyMetrics`, to be read together with others. */
+export function policyMetrics(batch: RolloutBatch, options: PolicyMetricsOptions = {}): Pending<Metrics> {
+  assertBatch(WHERE, batch);
+  const plan = policyPlan(batch, options);
+  if (plan === undefined) {
+    throw new MissingInputError({
+      where: WHERE,
+      input: 'log_probs',
+      expected: 'log_probs and old_log_probs, log_probs and ref_log_prob, entropys, or vpreds',
+      received: 'none of these pairs and tensors',
+      remedy: 'put what the update computed into the batch',
+    });
+  }
+  return runPlans<[Metrics]>(WHERE, responseShape(batch.responseMask!), [plan]).map(([metrics]) => metrics);
+}
+
+/**
+ * What the metrics ask of the response part of a checked batch, to share a pass with others; undefined for a batch from
+ * which no key can be computed.
+ *
+ * @throws as `computePolicyMetrics`
+ */
+export function policyPlan(
+  batch: RolloutBatch,
+  options: PolicyMetricsOptions = {},
+  where = WHERE,
+): Plan<Metrics> | undefined {
+  const checked = checkedOptions(where, options);
+  const { responseMask } = requireTensors(where, batch, ['responseMask']);
+  const part = (...fields: readonly ResponseField[]): ResponsePart | undefined =>
+    fields.every((field) => batch[field] !== undefined)
+      ? { inputs: requireTensors(where, batch, fields), responseMask }
+      : undefined;
+  // Asked for by name, so what it needs must be there.
+  if (checked.klPenaltyKind !== undefined) requireTensors(where, batch, ['oldLogProbs', 'refLogProbs']);
+  const plans = { ...updatePlans(part, checked), ...klPlans(part, checked), ...criticPlans(part, checked) };
+  return Object.keys(plans).length === 0 ? undefined : recordPlan(plans);
+}
+
+interface CheckedOptions {
+  readonly aggregation: LossAggregation;
+  readonly range: ClipRange;
+  readonly valueRange: number;
+  readonly klLossType: KlPenalty;
+  /** Undefined without a penalty. */
+  readonly klPenaltyKind: KlPenalty | undefined;
+}
+
+/** The fields as inputs under their own names; undefined if the batch lacks one. */
+type PartOf = (...fields: readonly ResponseField[]) => ResponsePart | undefined;
+type Plans = Record<string, Plan<number>>;
+
+function updatePlans(part: PartOf, { aggregation, range }: CheckedOptions): Plans {
+  const { semantics } = aggregation;
+  const plans: Plans = {};
+  const moved = part('logProbs', 'oldLogProbs');
+  if (moved !== undefined) plans['actor/ppo_kl'] = meanPlan(moved, ppoKl, semantics);
+  const weighted = part('logProbs', 'oldLogProbs', 'advantages', 'rolloutIsWeights');
+  const updated = weighted ?? part('logProbs', 'oldLogProbs', 'advantages');
+  if (updated !== undefined) {
+    const { loss, isClipped, isClippedLower } = policyLoss(range, weighted !== undefined);
+    plans['actor/pg_loss'] = lossPlan(updated, loss, aggregation);
+    plans['actor/pg_clipfrac'] = meanPlan(updated, isClipped, semantics);
+    plans['actor/pg_clipfrac_lower'] = meanPlan(updated, isClippedLower, semantics);
+  }
+  const entropys = part('entropys');
+  if (entropys !== undefined) plans['actor/entropy'] = lossPlan(entropys, input('entropys'), aggregation);
+  return plans;
+}
+
+function klPlans(part: PartOf, { aggregation, klLossType, klPenaltyKind }: CheckedOptions): Plans {
+  const plans: Plans = {};
+  const current = part('logProbs', 'refLogProbs');
+  if (current !== undefined) {
+    const kl = klPenalty('logProbs', 'refLogProbs', klLossType);
+    plans['actor/kl_loss'] = lossPlan(current, kl, aggregation);
+  }
+  const old = part('oldLogProbs', 'refLogProbs');
+  if (old !== undefined && klPenaltyKind !== undefined) {
+    const kl = klPenalty('oldLogProbs', 'refLogProbs', klPenaltyKind);
+    plans['actor/reward_kl_penalty'] = sequenceMeanPlan(old, kl, aggregation.semantics);
+  }
+  return plans;
+}
+
+function criticPlans(part: PartOf, { aggregation, valueRange }: CheckedOptions): Plans {
+  const { semantics } = aggregation;
+  const plans: Plans = {};
+  const predicted = part('valuePredictions');
+  if (predicted !== undefined) {
+    plans['critic/vpred_mean'] = meanPlan(predicted, input('valuePredictions'), semantics);
+  }
+  const updated = part('valuePredictions', 'values', 'returns');
+  if (updated !== undefined) {
+    const { loss, isClipped } = valueLoss(valueRange);
+    plans['critic/vf_loss'] = lossPlan(updated, loss, aggregation);
+    plans['critic/vf_clipfrac'] = meanPlan(updated, isClipped, semantics);
+  }
+  return plans;
+}
+
+function checkedOptions(where: string, options: PolicyMetricsOptions): CheckedOptions {
+  assertOptions(where, options, {
+    ...aggLossKinds,
+    clipRatio: 'number',
+    clipRatioLow: 'number',
+    clipRatioHigh: 'number',
+    clipRatioC: 'number',
+    cliprangeValue: 'number',
+    klLossType: 'any',
+    useKlInReward: 'boolean',
+    klPenalty: 'any',
+  });
+  const { clipRatio = 0.2, clipRatioLow = clipRatio, clipRatioHigh = clipRatio, clipRatioC = 3 } = options;
+  const { cliprangeValue = 0.5, klLossType = 'low_var_kl' } = options;
+  const { useKlInReward = false, klPenalty: klPenaltyKind = 'kl' } = options;
+  for (const [name, value] of Object.entries({ clipRatio, clipRatioLow, clipRatioHigh, cliprangeValue })) {
+    assertBound(where, name, value, { holds: value >= 0, expected: 'a finite number of at least 0' });
+  }
+  // At 1 and below the bound would cut into the clip range itself; verl refuses it, too.
+  assertBound(where, 'clipRatioC', clipRatioC, {
+    holds: clipRatioC > 1,
+    expected: 'a finite number above 1',
+  });
+  assertEstimator(where, 'options.klLossType', klLossType);
+  assertEstimator(where, 'options.klPenalty', klPenaltyKind);
+  return {
+    aggregation: checkedAggregation(where, options),
+    range: { low: clipRatioLow, high: clipRatioHigh, dual: clipRatioC },
+    valueRange: cliprangeValue,
+    klLossType,
+    klPenaltyKind: useKlInReward ? klPenaltyKind : undefined,
+  };
+}
+
+function assertBound(
+  where: string,
+  name: string,
+  value: number,
+  { holds, expected }: { readonly holds: boolean; readonly expected: string },
+): void {
+  if (holds && value < Infinity) return;
+  throw new ValueError({
+    where,
+    input: `options.${name}`,
+    expected,
+    received: kindOf(value),
+    remedy: "leave it out for verl's default",
+  });
+}
