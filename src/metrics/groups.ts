@@ -1,0 +1,198 @@
+/**
+ * Statistics of groups: the rows that answer one prompt, as GRPO, RLOO and their relatives compare them.
+ *
+ * A group whose rewards are all equal gives no advantage and so no gradient; how many of them a batch has says more
+ * about a run than its mean reward.
+ */
+import { DtypeError, ShapeError, ValueError } from '../errors.js';
+import { assertOptions, kindOf } from '../kernels/arguments.js';
+import { input } from '../kernels/expression.js';
+import { type MomentsRow, Moments, Pending, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
+import { denseWindow } from '../kernels/moments/pass.js';
+import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
+import { type Plan, type PlanTables, plan, runPlans } from './plan.js';
+import { attendedTokens, responseShape } from './response-windows.js';
+import { type Metrics, meanMaxMin, momentsOf } from './statistics.js';
+
+/** What names a group: verl's `uid` of the prompt, or a number. */
+export type GroupId = string | number;
+
+/** Options of `computeGroupMetrics`. */
+export interface GroupMetricsOptions {
+  /** A row is right if its score is above this, wrong if not. Default 0.5, between the scores 0 and 1 (or −1 and 1). */
+  readonly rightAbove?: number | undefined;
+}
+
+const WHERE = 'computeGroupMetrics';
+
+/**
+ * Moments of the values of every group, in the order in which the groups first appear.
+ *
+ * A group of one has its value as mean and no standard deviation; the deviations of close values are computed from
+ * their differences and no floor is put under them.
+ *
+ * @param values one number per row
+ * @param groups the group of every row
+ * @throws ShapeError for lists of different length, DtypeError for values that are no numbers or ids that are none
+ * @source verl, utils/torch_functional.py, group_mean_std, which gives a group of one mean 0 and std 1
+ * @example  groupMoments([1, 3, 7], ['a', 'a', 'b']).get('a')?.mean   // 2
+ */
+export function groupMoments(values: ArrayLike<number>, groups: ArrayLike<GroupId>): Map<GroupId, Moments> {
+  assertNumbers('groupMoments', values);
+  assertGroups('groupMoments', groups, values.length);
+  const rows = new Map<GroupId, MomentsRow>();
+  for (const [i, group] of Array.from(groups).entries()) {
+    rows.set(group, mergeRows(rows.get(group) ?? emptyRow, liftRow(values[i]!)));
+  }
+  return new Map(Array.from(rows, ([group, row]) => [group, new Moments(row)]));
+}
+
+/**
+ * Rewards and scores of a batch by group.
+ *
+ * Rows are those with a token in the response; of a row counts the sum over its tokens.
+ * - `group/count`, `group/size/{mean,max,min}`: groups, and rows per group
+ * - `group/reward_mean/{mean,max,min}`: over groups, of the mean of token_level_rewards
+ * - `group/reward_std/{mean,max,min}`: over groups of two rows or more, of their unbiased standard deviation
+ * - `group/zero_std_ratio`: fraction of those groups in which all rewards are equal
+ * - `group/all_right_ratio`, `group/all_wrong_ratio`: fraction of groups whose rows all score (token_level_scores)
+ *   above `rightAbove`, or all not above it
+ *
+ * Pass all rows of a group: statistics of groups cut by a micro-batch or a rank are those of other groups.
+ *
+ * @param batch needs token_level_rewards, token_level_scores, and attention_mask or response_mask
+ * @param groups one id per row, e.g. verl's `uid`
+ * @returns plain numbers; undefined ones are NaN. One read-back
+ * @throws MissingInputError, ShapeError, DtypeError, DisposedTensorError, ValueError, BackendError
+ * @source none of verl's metrics; TRL reports `frac_reward_zero_std`
+ * @example  await computeGroupMetrics(batch, ['a', 'a', 'b', 'b']);
+ */
+export async function computeGroupMetrics(
+  batch: RolloutBatch,
+  groups: ArrayLike<GroupId>,
+  options: GroupMetricsOptions = {},
+): Promise<Metrics> {
+  return Pending.attempt(() => groupMetrics(batch, groups, options));
+}
+
+/** The launched form of `computeGroupMetrics`, to be read together with others. */
+export function groupMetrics(
+  batch: RolloutBatch,
+  groups: ArrayLike<GroupId>,
+  options: GroupMetricsOptions = {},
+): Pending<Metrics> {
+  assertBatch(WHERE, batch);
+  const asked = groupPlan(batch, groups, options);
+  const shape = responseShape(batch.tokenLevelRewards!);
+  return runPlans<[Metrics]>(WHERE, shape, [asked]).map(([metrics]) => metrics);
+}
+
+/** What the metrics ask of the response part of a checked batch, to share a pass with others. */
+export function groupPlan(
+  batch: RolloutBatch,
+  groups: ArrayLike<GroupId>,
+  options: GroupMetricsOptions = {},
+  where = WHERE,
+): Plan<Metrics> {
+  assertOptions(where, options, { rightAbove: 'number' });
+  const { rightAbove = 0.5 } = options;
+  assertThreshold(where, rightAbove);
+  assertGroups(where, groups, batch.batchSize);
+  const inputs = requireTensors(where, batch, ['tokenLevelRewards', 'tokenLevelScores']);
+  const { cols } = responseShape(inputs.tokenLevelRewards);
+  const attended = attendedTokens(batch, cols);
+  const existing = attended ?? denseWindow(requireTensors(where, batch, ['responseMask']).responseMask, cols);
+  // The caller may go on writing to his list while the numbers are on their way.
+  const ids = Array.from(groups);
+  return plan({
+    inputs,
+    masks: { existing },
+    channels: {
+      rewards: { of: input('tokenLevelRewards'), mask: 'existing' },
+      scores: { of: input('tokenLevelScores'), mask: 'existing' },
+    },
+    finish: (tables) => metricsOf(tables, ids, rightAbove),
+  });
+}
+
+function metricsOf(
+  { rewards, scores }: PlanTables<'rewards' | 'scores'>,
+  ids: readonly GroupId[],
+  rightAbove: number,
+): Metrics {
+  const produced = Array.from(rewards, ({ count }) => count > 0);
+  const keptIds = ids.filter((_id, row) => produced[row]);
+  const sumsOf = (table: typeof rewards): number[] =>
+    Array.from(table, (row) => new Moments(row).sum).filter((_sum, row) => produced[row]);
+  const byReward = [...groupMoments(sumsOf(rewards), keptIds).values()];
+  const byScore = [...groupMoments(sumsOf(scores), keptIds).values()];
+  const compared = byReward.filter(({ count }) => count > 1);
+  return {
+    'group/count': byReward.length,
+    ...meanMaxMin('group/size', momentsOf(byReward.map(({ count }) => count))),
+    ...meanMaxMin('group/reward_mean', momentsOf(byReward.map(({ mean }) => mean))),
+    ...meanMaxMin('group/reward_std', momentsOf(compared.map((group) => group.std()))),
+    'group/zero_std_ratio': share(compared, ({ min, max }) => min === max),
+    'group/all_right_ratio': share(byScore, ({ min }) => min > rightAbove),
+    'group/all_wrong_ratio': share(byScore, ({ max }) => max <= rightAbove),
+  };
+}
+
+/** Fraction of groups for which `holds`; NaN for none. */
+function share(groups: readonly Moments[], holds: (group: Moments) => boolean): number {
+  return groups.filter(holds).length / groups.length;
+}
+
+/** @throws DtypeError for a list that holds anything but numbers */
+function assertNumbers(where: string, values: unknown): asserts values is ArrayLike<number> {
+  const list = listOf(values);
+  const stranger = list?.findIndex((value) => typeof value !== 'number') ?? 0;
+  if (stranger === -1) return;
+  throw new DtypeError({
+    where,
+    input: 'values',
+    expected: 'an array of numbers',
+    received: list === undefined ? kindOf(values) : `${kindOf(list[stranger])} at ${stranger}`,
+    remedy: 'convert it first, e.g. Float64Array.from(values, Number), or Array.from(await tensor.data())',
+  });
+}
+
+/** @throws DtypeError for a list that holds anything but ids, ShapeError unless it has one for every row */
+function assertGroups(where: string, groups: unknown, rows: number): asserts groups is ArrayLike<GroupId> {
+  const list = listOf(groups);
+  const stranger =
+    list?.findIndex((id) => typeof id !== 'string' && !(typeof id === 'number' && id === id)) ?? 0;
+  if (list === undefined || stranger !== -1) {
+    throw new DtypeError({
+      where,
+      input: 'groups',
+      expected: 'an array of texts or numbers',
+      received: list === undefined ? kindOf(groups) : `${kindOf(list[stranger])} at ${stranger}`,
+      remedy: "pass the uid of every row's prompt",
+    });
+  }
+  if (list.length === rows) return;
+  throw new ShapeError({
+    where,
+    input: 'groups',
+    expected: `one id per row, ${rows}`,
+    received: String(list.length),
+    remedy: 'pass the ids of the same batch, repeated as the prompts were',
+  });
+}
+
+function listOf(given: unknown): unknown[] | undefined {
+  const isList = typeof given === 'object' && given !== null && 'length' in given;
+  return isList ? Array.from(given as ArrayLike<unknown>) : undefined;
+}
+
+function assertThreshold(where: string, rightAbove: number): void {
+  if (!Number.isNaN(rightAbove)) return;
+  throw new ValueError({
+    where,
+    input: 'options.rightAbove',
+    expected: 'the score that a right answer exceeds',
+    received: kindOf(rightAbove),
+    remedy: 'leave it out for 0.5',
+  });
+}

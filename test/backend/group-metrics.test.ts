@@ -1,0 +1,170 @@
+/** Group metrics on every backend: which rows are in a group, and what is said of groups that teach nothing. */
+import { describe, expect, test } from 'vitest';
+
+import { DtypeError, MissingInputError, ShapeError } from '../../src/errors.js';
+import {
+  type GroupId,
+  type GroupMetricsOptions,
+  type Metrics,
+  computeGroupMetrics,
+} from '../../src/metrics/index.js';
+import { testBackend } from '../support/backend.js';
+import { type RolloutRow, resultOf, rolloutRows } from '../support/rollout-rows.js';
+
+await testBackend();
+
+const [token] = rolloutRows(1, { count: 1 });
+
+/** A row of as many tokens as there are rewards. */
+function rowOf(rewards: readonly number[], scores = rewards): RolloutRow {
+  const perToken = rewards.map(() => 0);
+  return {
+    ...token!,
+    response_mask: rewards.map(() => 1),
+    token_level_rewards: rewards,
+    token_level_scores: scores,
+    advantages: perToken,
+    old_log_probs: perToken,
+    rollout_log_probs: perToken,
+    rollout_is_weights: perToken,
+    sum_pi_squared: perToken,
+  };
+}
+
+function metricsOf(
+  rows: readonly RolloutRow[],
+  groups: readonly GroupId[],
+  options?: GroupMetricsOptions,
+): Promise<Metrics> {
+  return resultOf((batch) => computeGroupMetrics(batch, groups, options), rows);
+}
+
+test('group metrics of a batch by hand', async () => {
+  const rows = [rowOf([0, 1]), rowOf([0, 0, 0]), rowOf([1]), rowOf([0, 1]), rowOf([0]), rowOf([0.5, 0.25])];
+  expect(await metricsOf(rows, ['a', 'a', 'b', 'b', 'c', 'd'])).toEqual({
+    'group/count': 4,
+    'group/size/mean': 1.5,
+    'group/size/max': 2,
+    'group/size/min': 1,
+    // a 0.5, b 1, c 0, d 0.75
+    'group/reward_mean/mean': 0.5625,
+    'group/reward_mean/max': 1,
+    'group/reward_mean/min': 0,
+    // a √½, b 0; c and d have nobody to compare with
+    'group/reward_std/mean': Math.SQRT1_2 / 2,
+    'group/reward_std/max': Math.SQRT1_2,
+    'group/reward_std/min': 0,
+    'group/zero_std_ratio': 0.5,
+    'group/all_right_ratio': 0.5,
+    'group/all_wrong_ratio': 0.25,
+  });
+});
+
+test('an aborted row is in no group', async () => {
+  const rows = [rowOf([1]), rowOf([1]), rowOf([]), rowOf([])];
+  expect(await metricsOf(rows, [0, 0, 0, 1])).toMatchObject({
+    'group/count': 1,
+    'group/size/max': 2,
+    'group/reward_mean/mean': 1,
+    'group/zero_std_ratio': 1,
+    'group/all_right_ratio': 1,
+  });
+});
+
+test('equal rewards have no spread, whatever their bits and wherever they stand', async () => {
+  const rows = [rowOf([0.1]), rowOf([0, 0.1]), rowOf([0, 0, 0, 0.1, 0])];
+  expect(await metricsOf(rows, ['a', 'a', 'a'])).toMatchObject({
+    'group/reward_std/max': 0,
+    'group/zero_std_ratio': 1,
+  });
+});
+
+test('close rewards keep the spread that they have', async () => {
+  const rewards = [0.5, 0.5001, 0.5002, 0.5001].map(Math.fround);
+  const mean = rewards.reduce((sum, x) => sum + x) / 4;
+  const std = Math.sqrt(rewards.reduce((sum, x) => sum + (x - mean) ** 2, 0) / 3);
+  const metrics = await metricsOf(
+    rewards.map((reward) => rowOf([reward])),
+    [7, 7, 7, 7],
+  );
+  expect(metrics['group/reward_std/mean']).toBeCloseToReference(std, { rel: 1e-9 });
+});
+
+test('groups of one have no spread to speak of', async () => {
+  expect(await metricsOf([rowOf([1]), rowOf([0])], [0, 1])).toMatchObject({
+    'group/count': 2,
+    'group/reward_mean/mean': 0.5,
+    'group/reward_std/mean': NaN,
+    'group/zero_std_ratio': NaN,
+    'group/all_right_ratio': 0.5,
+  });
+});
+
+test('right and wrong are told by the scores, spread by the rewards', async () => {
+  const rows = [rowOf([0.9], [1]), rowOf([0.8], [1]), rowOf([-0.1], [0.3]), rowOf([-0.1], [0.2])];
+  const groups = ['a', 'a', 'b', 'b'];
+  const ratios = {
+    'group/zero_std_ratio': 0.5,
+    'group/all_right_ratio': 0.5,
+    'group/all_wrong_ratio': 0.5,
+  };
+  expect(await metricsOf(rows, groups)).toMatchObject(ratios);
+  expect(await metricsOf(rows, groups, { rightAbove: 0.25 })).toMatchObject({
+    ...ratios,
+    'group/all_wrong_ratio': 0,
+  });
+});
+
+test('a reward that is NaN shows, and is neither right nor wrong', async () => {
+  const rows = [rowOf([NaN]), rowOf([0]), rowOf([1]), rowOf([1])];
+  expect(await metricsOf(rows, ['a', 'a', 'b', 'b'])).toMatchObject({
+    'group/reward_mean/mean': NaN,
+    'group/reward_std/mean': NaN,
+    'group/zero_std_ratio': 0.5,
+    'group/all_right_ratio': 0.5,
+    'group/all_wrong_ratio': 0,
+  });
+});
+
+describe('a batch of no rows that count', () => {
+  test('has no groups', async () => {
+    const metrics = await metricsOf([rowOf([])], ['a']);
+    const { 'group/count': count, ...others } = metrics;
+    expect(count).toBe(0);
+    expect(Object.values(others).every(Number.isNaN)).toBe(true);
+  });
+});
+
+test('without an attention mask the tokens of the response mask count', async () => {
+  const rows = [{ ...rowOf([5, 1]), response_mask: [0, 1] }, rowOf([3])];
+  const metrics = await resultOf((batch) => computeGroupMetrics(batch, [1, 1]), rows, {
+    without: ['attention_mask'],
+  });
+  expect(metrics['group/reward_mean/mean']).toBe(2);
+});
+
+describe('group metrics refuse', () => {
+  const rows = [rowOf([1]), rowOf([0])];
+
+  test('ids of another batch', async () => {
+    await expect(metricsOf(rows, ['a'])).rejects.toThrow(ShapeError);
+  });
+
+  test('an id that equals nothing', async () => {
+    await expect(metricsOf(rows, [1, NaN])).rejects.toThrow(DtypeError);
+  });
+
+  test.each(['token_level_rewards', 'token_level_scores'] as const)('a batch without %s', async (name) => {
+    const refusal = expect(
+      resultOf((batch) => computeGroupMetrics(batch, ['a', 'a']), rows, { without: [name] }),
+    ).rejects;
+    await refusal.toThrow(MissingInputError);
+    await refusal.toThrow(name);
+  });
+
+  test('a batch without any mask', async () => {
+    const without = ['attention_mask', 'response_mask'] as const;
+    const refused = resultOf((batch) => computeGroupMetrics(batch, ['a', 'a']), rows, { without });
+    await expect(refused).rejects.toThrow('response_mask');
+  });
+});
