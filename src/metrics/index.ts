@@ -1,7 +1,55 @@
 /** Metrics of a training step: batch in, plain numbers out. */
+export { aggLoss, lossAggModes, type AggLossOptions, type LossAggMode } from './aggregation.js';
 export { batchFromVerl, type BatchOptions, type RolloutBatch, type RowColumn } from './batch.js';
 export { computeDataMetrics, type DataMetricsOptions } from './data.js';
+export { computeDebugMetrics } from './debug.js';
+export { computeGroupMetrics, groupMoments, type GroupId, type GroupMetricsOptions } from './groups.js';
+export {
+  computeKlMetrics,
+  klEstimatorNames,
+  klPenalty,
+  type KlEstimatorName,
+  type KlMetricsOptions,
+  type KlPenalty,
+} from './kl.js';
+export { calcMajVal } from './majority.js';
+export { passAtK, passHatK } from './pass-at-k.js';
+export { computePolicyMetrics, type PolicyMetricsOptions } from './policy.js';
+export {
+  Metric,
+  aggregationNames,
+  reduceMetrics,
+  type Aggregation,
+  type MetricState,
+  type MetricValue,
+  type ReduceOptions,
+} from './reduce.js';
+export { bootstrapMetric, type BootstrapOptions } from './resampling.js';
+export { computeRolloutCorrection, type RolloutCorrection } from './rollout-correction.js';
+export {
+  rejectionNames,
+  weightLevels,
+  type RejectionName,
+  type RolloutCorrectionOptions,
+  type WeightLevel,
+} from './rollout-correction-options.js';
 export { semanticsNames, type Semantics } from './semantics.js';
+export { computeSequenceBalanceMetrics } from './sequence-balance.js';
 export type { Metrics } from './statistics.js';
+export { computeStepMetrics, stepFamilies, type StepFamily, type StepMetricsOptions } from './step.js';
 export { computeThroughputMetrics } from './throughput.js';
 export { computeTimingMetrics, type TimingMetricsOptions, type TimingRaw } from './timing.js';
+export {
+  estimatorNames,
+  processValidationMetrics,
+  type EstimatorName,
+  type ValidationOptions,
+  type ValidationReport,
+} from './validation.js';
+export type { InfoColumn, SampleCounts } from './validation-samples.js';
+export {
+  computeVarianceProxyMetrics,
+  varianceProxies,
+  type VarianceProxies,
+  type VarianceProxyOptions,
+} from './variance-proxy.js';

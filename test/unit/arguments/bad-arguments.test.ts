@@ -39,7 +39,7 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   ),
   ...Object.fromEntries(
     ['backendReport', 'probeBackends', 'Pending#release', 'StatsTracker#dispose', 'StatsLogger#stateDict']
-      .concat(['StatsLogger#close', 'JsonlWriter#close', 'ConsoleWriter#close'])
+      .concat(['StatsLogger#close', 'JsonlWriter#close', 'ConsoleWriter#close', 'Metric#aggregate'])
       .map((key) => [key, 'takes no arguments']),
   ),
   ...Object.fromEntries(
@@ -49,6 +49,9 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   ),
   maskedMoments: 'in test/backend/moments-refusals.test.ts',
   momentsTables: 'in test/backend/moments-refusals.test.ts',
+  channelMoments: 'in test/backend/channel-refusals.test.ts',
+  channelTables: 'in test/backend/channel-refusals.test.ts',
+  logitsStatistics: 'in test/backend/logits-refusals.test.ts',
   JsonlWriter: 'made by JsonlWriter.open',
   StatsLogger: 'made by StatsLogger.create',
   TrackerHandle: 'made by TrackerHandle#child',

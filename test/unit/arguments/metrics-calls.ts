@@ -6,6 +6,11 @@ import {
   computeThroughputMetrics,
   computeTimingMetrics,
 } from '../../../src/index.js';
+import { correctionCalls } from './correction-calls.js';
+import { diagnosticsCalls } from './diagnostics-calls.js';
+import { policyCalls } from './policy-calls.js';
+import { stepCalls } from './step-calls.js';
+import { validationCalls } from './validation-calls.js';
 import { batch, columns, mask, tensor } from './batch.js';
 import { count, flag, number, options, record, type Parameter, type Rows } from './row.js';
 
@@ -69,4 +74,10 @@ export const metricsCalls: Rows = {
     isAsync: true,
     call: computeThroughputMetrics,
   }),
+
+  ...correctionCalls,
+  ...diagnosticsCalls,
+  ...policyCalls,
+  ...stepCalls,
+  ...validationCalls,
 };
