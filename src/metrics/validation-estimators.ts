@@ -1,0 +1,207 @@
+/**
+ * What is to be expected of the best, the worst and the majority of n samples of one prompt: exactly, or by drawing.
+ *
+ * Both estimate the same numbers; the exact one needs no draws and has no error.
+ */
+import { type VoteGroup, chancesToWin } from './majority.js';
+import { type DrawMoments, bestOf, chancesToBeBest, worstOf } from './order-statistics.js';
+import { type DrawIndex, meanAndStd } from './resampling.js';
+
+/** Moments of one draw of n samples. */
+export interface DrawEstimate {
+  readonly best: DrawMoments;
+  readonly worst: DrawMoments;
+  readonly majority: DrawMoments | undefined;
+}
+
+/**
+ * Estimates for the draws of `ladderOf` the number of samples.
+ *
+ * @param values of one prompt, two or more, no NaN among them
+ * @param ballots what the samples vote for; undefined where there is no vote
+ */
+export type Estimator = (values: Float64Array, ballots: Ballots | undefined) => DrawEstimate[];
+
+/** 2, 4, 8, … below the number of samples, and that number: the draws for which verl reports. */
+export function ladderOf(samples: number): number[] {
+  const ladder: number[] = [];
+  for (let draws = 2; draws < samples; draws *= 2) ladder.push(draws);
+  if (samples > 1) ladder.push(samples);
+  return ladder;
+}
+
+/** Votes of the samples of one prompt. */
+export class Ballots {
+  /** For each sample, which of the candidates it votes for, 0, 1, … as they first appear. */
+  readonly votes: Int32Array;
+  /** Votes for each candidate. */
+  readonly totals: Int32Array;
+
+  /** @param labels for each sample a number, equal for equal labels */
+  constructor(labels: Int32Array) {
+    const candidates = new Map<number, number>();
+    this.votes = new Int32Array(labels.length);
+    for (let i = 0; i < labels.length; i++) {
+      let candidate = candidates.get(labels[i]!);
+      if (candidate === undefined) candidates.set(labels[i]!, (candidate = candidates.size));
+      this.votes[i] = candidate;
+    }
+    this.totals = new Int32Array(candidates.size);
+    for (const candidate of this.votes) this.totals[candidate]!++;
+  }
+
+  /** Candidates with equally many votes together, those with the most first. */
+  groups(): VoteGroup[] {
+    const labels = new Map<number, number>();
+    for (const votes of this.totals.toSorted().reverse()) labels.set(votes, (labels.get(votes) ?? 0) + 1);
+    return Array.from(labels, ([votes, count]) => ({ votes, labels: count }));
+  }
+}
+
+/** The estimator without error. It remembers the chances, which depend on numbers of samples and votes alone. */
+export function exactEstimator(replacement: boolean): Estimator {
+  const toBeBest = new Map<number, readonly Float64Array[]>();
+  const outcomes = new Map<string, Outcome>();
+  const toWin = new WeakMap<Ballots, readonly Float64Array[]>();
+
+  function chancesToBeBestOf(samples: number): readonly Float64Array[] {
+    let chances = toBeBest.get(samples);
+    if (chances === undefined) {
+      chances = ladderOf(samples).map((draws) => chancesToBeBest(samples, draws, replacement));
+      toBeBest.set(samples, chances);
+    }
+    return chances;
+  }
+
+  /** Per number of draws, the chance of each candidate. */
+  function chancesToWinOf(ballots: Ballots): readonly Float64Array[] {
+    let chances = toWin.get(ballots);
+    if (chances === undefined) {
+      const groups = ballots.groups();
+      const key = groups.map(({ votes, labels }) => `${votes}×${labels}`).join(' ');
+      let outcome = outcomes.get(key);
+      if (outcome === undefined) {
+        const place = new Map(groups.map(({ votes }, g) => [votes, g]));
+        const wins = ladderOf(ballots.votes.length).map((draws) => chancesToWin(groups, draws, replacement));
+        outcomes.set(key, (outcome = { place, wins }));
+      }
+      const { place, wins } = outcome;
+      chances = wins.map((ofGroup) => {
+        const ofCandidate = new Float64Array(ballots.totals.length);
+        for (let k = 0; k < ofCandidate.length; k++)
+          ofCandidate[k] = ofGroup[place.get(ballots.totals[k]!)!]!;
+        return ofCandidate;
+      });
+      toWin.set(ballots, chances);
+    }
+    return chances;
+  }
+
+  return (values, ballots) => {
+    const sorted = values.toSorted();
+    const slate = ballots && { ...slateOf(values, ballots), chances: chancesToWinOf(ballots) };
+    return chancesToBeBestOf(values.length).map((chances, rung) => ({
+      best: bestOf(sorted, chances),
+      worst: worstOf(sorted, chances),
+      majority: slate && majorityOf(slate, slate.chances[rung]!),
+    }));
+  };
+}
+
+/** Chances of the labels, which are the same for all prompts with the same numbers of votes. */
+interface Outcome {
+  /** Index of the group with so many votes. */
+  readonly place: ReadonlyMap<number, number>;
+  /** Per number of draws, `chancesToWin`. */
+  readonly wins: readonly Float64Array[];
+}
+
+/** Mean and variance of the values behind each candidate. */
+interface Slate {
+  readonly means: Float64Array;
+  readonly variances: Float64Array;
+}
+
+function slateOf(values: Float64Array, { votes, totals }: Ballots): Slate {
+  const means = new Float64Array(totals.length);
+  const variances = new Float64Array(totals.length);
+  for (let i = 0; i < values.length; i++) means[votes[i]!]! += values[i]!;
+  for (let k = 0; k < means.length; k++) means[k]! /= totals[k]!;
+  for (let i = 0; i < values.length; i++) {
+    const k = votes[i]!;
+    variances[k]! += (values[i]! - means[k]!) ** 2 / totals[k]!;
+  }
+  return { means, variances };
+}
+
+/** The winner's value is that of any of its samples, each as likely as the others. */
+function majorityOf({ means, variances }: Slate, chances: Float64Array): DrawMoments {
+  let mean = 0;
+  // What cannot win is left out: 0 · Infinity is not 0.
+  for (let k = 0; k < chances.length; k++) if (chances[k]! > 0) mean += chances[k]! * means[k]!;
+  let variance = 0;
+  for (let k = 0; k < chances.length; k++) {
+    if (chances[k]! > 0) variance += chances[k]! * ((means[k]! - mean) ** 2 + variances[k]!);
+  }
+  return { mean, std: Math.sqrt(variance) };
+}
+
+/** The estimator that draws, as verl does, but with other draws for every prompt and variable. */
+export function bootstrapEstimator(
+  drawIndex: DrawIndex,
+  nBootstrap: number,
+  replacement: boolean,
+): Estimator {
+  const best = new Float64Array(nBootstrap);
+  const worst = new Float64Array(nBootstrap);
+  const majority = new Float64Array(nBootstrap);
+  const momentsOf = (found: Float64Array): DrawMoments => {
+    const [mean, std] = meanAndStd(found);
+    return { mean, std };
+  };
+  return (values, ballots) => {
+    const deck = Int32Array.from(values.keys());
+    const tally = new Int32Array(ballots?.totals.length ?? 0);
+    return ladderOf(values.length).map((draws) => {
+      const drawn = new Int32Array(draws);
+      for (let turn = 0; turn < nBootstrap; turn++) {
+        draw(drawn, deck, drawIndex, replacement);
+        let [high, low] = [-Infinity, Infinity];
+        for (const i of drawn) {
+          high = Math.max(high, values[i]!);
+          low = Math.min(low, values[i]!);
+        }
+        best[turn] = high;
+        worst[turn] = low;
+        if (ballots !== undefined) majority[turn] = values[winnerOf(drawn, ballots.votes, tally)]!;
+      }
+      return {
+        best: momentsOf(best),
+        worst: momentsOf(worst),
+        majority: ballots && momentsOf(majority),
+      };
+    });
+  };
+}
+
+/** Fills `drawn` from the deck; without replacement by moving what was drawn to the deck's end. */
+function draw(drawn: Int32Array, deck: Int32Array, drawIndex: DrawIndex, replacement: boolean): void {
+  let below = deck.length;
+  for (let turn = 0; turn < drawn.length; turn++) {
+    const at = drawIndex(below);
+    const card = deck[at]!;
+    drawn[turn] = card;
+    if (replacement) continue;
+    below--;
+    deck[at] = deck[below]!;
+    deck[below] = card;
+  }
+}
+
+/** The first sample of the candidate with the most votes, of candidates that tie the one drawn first. */
+function winnerOf(drawn: Int32Array, votes: Int32Array, tally: Int32Array): number {
+  tally.fill(0);
+  let most = 0;
+  for (const i of drawn) most = Math.max(most, ++tally[votes[i]!]!);
+  return drawn.find((i) => tally[votes[i]!] === most)!;
+}

@@ -1,0 +1,189 @@
+/**
+ * The samples of a validation run in the order in which they are evaluated: by source, by prompt, by variable.
+ *
+ * Everything here is as large as what was passed in. What is no number is left out where it stands and counted.
+ */
+import { MissingInputError, ShapeError, ValueError } from '../errors.js';
+import { assertNamed, kindOf } from '../kernels/arguments.js';
+import { type Label, isLabel, labelError } from './majority.js';
+
+/** One value per sample. */
+export type InfoColumn = readonly unknown[] | Float32Array | Float64Array | Int32Array | Uint8Array;
+
+/** What became of the values of one variable; the four add up to the samples of its source. */
+export interface SampleCounts {
+  /** Numbers and booleans, NaN among them. */
+  readonly used: number;
+  /** Those of `used` that are NaN. */
+  readonly nan: number;
+  /** null and undefined. */
+  readonly missing: number;
+  /** Texts, and anything else that is no number. */
+  readonly notNumeric: number;
+}
+
+/** The prompts of one source, each as the indices of its samples. */
+export type PromptsBySource = ReadonlyMap<string, readonly Int32Array[]>;
+
+/**
+ * Samples by source, and by uid within it, both in the order in which they first appear.
+ *
+ * @throws ValueError for what is no list of texts, ShapeError for lists of different lengths
+ */
+export function groupSamples(
+  where: string,
+  dataSources: readonly string[],
+  sampleUids: readonly string[],
+): PromptsBySource {
+  assertTexts(where, 'dataSources', dataSources);
+  assertTexts(where, 'sampleUids', sampleUids);
+  assertLength(where, 'sampleUids', sampleUids, dataSources.length);
+  const sources = new Map<string, Map<string, number[]>>();
+  for (const [i, source] of dataSources.entries()) {
+    let prompts = sources.get(source);
+    if (prompts === undefined) sources.set(source, (prompts = new Map<string, number[]>()));
+    const uid = sampleUids[i]!;
+    const samples = prompts.get(uid);
+    if (samples === undefined) prompts.set(uid, [i]);
+    else samples.push(i);
+  }
+  return new Map(
+    Array.from(sources, ([source, prompts]) => [
+      source,
+      // Not Int32Array.from, which goes through the list's iterator.
+      Array.from(prompts.values(), (samples) => new Int32Array(samples)),
+    ]),
+  );
+}
+
+/** @throws ValueError for columns that are none, ShapeError for one of another length than there are samples */
+export function assertInfos(
+  where: string,
+  infos: Readonly<Record<string, InfoColumn>>,
+  samples: number,
+): void {
+  assertNamed(where, 'infos', infos, {
+    expected: 'a record of lists, one value per sample',
+    remedy: 'pass { reward: […] }',
+  });
+  for (const [name, column] of Object.entries<unknown>(infos)) {
+    if (!isColumn(column)) {
+      throw new ValueError({
+        where,
+        input: `infos.${name}`,
+        expected: 'a list of one value per sample',
+        received: kindOf(column),
+        remedy: 'put null where a sample has no value',
+      });
+    }
+    assertLength(where, `infos.${name}`, column, samples);
+  }
+}
+
+function isColumn(column: unknown): column is InfoColumn {
+  return Array.isArray(column) || (ArrayBuffer.isView(column) && !(column instanceof DataView));
+}
+
+function assertTexts(where: string, input: string, texts: unknown): asserts texts is readonly string[] {
+  const refuse = (at: string, expected: string, received: unknown): never => {
+    const Refusal = received === undefined ? MissingInputError : ValueError;
+    const remedy = 'pass one text per sample';
+    throw new Refusal({ where, input: at, expected, received: kindOf(received), remedy });
+  };
+  if (!Array.isArray(texts)) return refuse(input, 'a list of texts', texts);
+  for (let i = 0; i < texts.length; i++) {
+    if (typeof texts[i] !== 'string') refuse(`${input}[${i}]`, 'a text', texts[i]);
+  }
+}
+
+function assertLength(where: string, input: string, list: ArrayLike<unknown>, samples: number): void {
+  if (list.length === samples) return;
+  throw new ShapeError({
+    where,
+    input,
+    expected: `${samples} values, one per sample as in dataSources`,
+    received: `${list.length}`,
+    remedy: 'put null where a sample has no value',
+  });
+}
+
+/** The numbers of a variable; the others are marked as absent. */
+export class NumericColumn {
+  /** One per sample; NaN also where absent. */
+  readonly values: Float64Array;
+  /** 1 where a sample has no number. */
+  readonly #absent: Uint8Array;
+  readonly #column: InfoColumn;
+
+  constructor(column: InfoColumn) {
+    const { length } = column;
+    this.#column = column;
+    this.values = new Float64Array(length);
+    this.#absent = new Uint8Array(length);
+    for (let i = 0; i < length; i++) {
+      const value = column[i];
+      if (typeof value === 'number') this.values[i] = value;
+      else if (typeof value === 'boolean' || typeof value === 'bigint') this.values[i] = Number(value);
+      else this.#absent[i] = 1;
+    }
+  }
+
+  /** Those of `samples` that have a number, in their order. */
+  present(samples: Int32Array): Int32Array {
+    let absent = 0;
+    for (const i of samples) absent += this.#absent[i]!;
+    return absent === 0 ? samples : samples.filter((i) => this.#absent[i] === 0);
+  }
+
+  /** The numbers of samples that all have one. */
+  valuesOf(samples: Int32Array): Float64Array {
+    const values = new Float64Array(samples.length);
+    for (let at = 0; at < samples.length; at++) values[at] = this.values[samples[at]!]!;
+    return values;
+  }
+
+  /** Whether every number of these prompts is 0 or 1, but for NaN. */
+  isPassFail(prompts: readonly Int32Array[]): boolean {
+    for (const samples of prompts) {
+      for (const i of samples) {
+        const value = this.values[i]!;
+        const isEither = value === 0 || value === 1 || Number.isNaN(value);
+        if (!isEither && this.#absent[i] === 0) return false;
+      }
+    }
+    return true;
+  }
+
+  /** What the values of these prompts are. */
+  count(prompts: readonly Int32Array[]): SampleCounts {
+    let [used, nan, missing, notNumeric] = [0, 0, 0, 0];
+    for (const samples of prompts) {
+      for (const i of samples) {
+        if (this.#absent[i] === 0) {
+          used++;
+          if (Number.isNaN(this.values[i])) nan++;
+        } else if (this.#column[i] === null || this.#column[i] === undefined) missing++;
+        else notNumeric++;
+      }
+    }
+    return { used, nan, missing, notNumeric };
+  }
+}
+
+/**
+ * The labels that samples vote for as small integers, equal for equal labels.
+ *
+ * @throws ValueError for a label of a kind that cannot be compared
+ */
+export function labelCodes(where: string, input: string, column: InfoColumn): Int32Array {
+  const codes = new Map<Label, number>();
+  const coded = new Int32Array(column.length);
+  for (let i = 0; i < column.length; i++) {
+    const label = column[i] === undefined ? null : column[i];
+    if (!isLabel(label)) throw labelError(where, `${input}[${i}]`, label);
+    let code = codes.get(label);
+    if (code === undefined) codes.set(label, (code = codes.size));
+    coded[i] = code;
+  }
+  return coded;
+}

@@ -1,0 +1,206 @@
+/** Reductions: the bugs that logged metrics have had elsewhere, and the laws of merging. */
+import * as tf from '@tensorflow/tfjs-core';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import { DtypeError, ShapeError, ValueError } from '../../../src/errors.js';
+import { Metric, aggregationNames, reduceMetrics } from '../../../src/metrics/index.js';
+import { initBackend } from '../../../src/kernels/index.js';
+
+const aggregation = fc.constantFrom(...aggregationNames);
+// Multiples of 1/8 below 2^20: sums of them are exact, so merging has to be, too.
+const value = fc.integer({ min: -(2 ** 23), max: 2 ** 23 }).map((x) => x / 8);
+
+describe('a metric of parts', () => {
+  test('is that of the whole, however it is split, in any order', () => {
+    fc.assert(
+      fc.property(aggregation, fc.array(fc.array(value)), (name, parts) => {
+        const whole = new Metric(name).extend(parts.flat());
+        const metrics = parts.map((part) => new Metric(name).extend(part));
+        const merged = Metric.merge([new Metric(name), ...metrics]);
+        expect(merged.aggregate()).toBe(whole.aggregate());
+        expect(merged.state).toEqual(whole.state);
+        expect(Metric.merge([...metrics.toReversed(), new Metric(name)]).state).toEqual(whole.state);
+      }),
+    );
+  });
+
+  test('goes on from its state on another rank, structured clone included', () => {
+    fc.assert(
+      fc.property(aggregation, fc.array(value), fc.array(value), (name, here, there) => {
+        const sent = structuredClone(new Metric(name).extend(here).state);
+        const gone = Metric.fromState(sent).extend(there);
+        expect(gone.state).toEqual(new Metric(name).extend([...here, ...there]).state);
+      }),
+    );
+  });
+
+  test('leaves the parts as they are', () => {
+    const parts = [new Metric('sum', 1), new Metric('sum', 2)];
+    Metric.merge(parts).append(10);
+    expect(parts.map((part) => part.aggregate())).toEqual([1, 2]);
+  });
+
+  test('takes itself as it was', () => {
+    const metric = new Metric('sum').extend([1, 2]);
+    expect(metric.append(metric).aggregate()).toBe(6);
+    expect(metric.count).toBe(4);
+  });
+});
+
+describe('bugs of others', () => {
+  test('a loss does not shrink or grow with the number of micro-batches', () => {
+    const losses = [1, 2, 3, 4, 5, 6, 7, 8];
+    const logged = [1, 2, 4, 8].map((parts) => {
+      const metric = new Metric('mean');
+      for (let at = 0; at < 8; at += 8 / parts) {
+        const micro = losses.slice(at, at + 8 / parts);
+        metric.append(micro.reduce((sum, x) => sum + x, 0) / micro.length, micro.length);
+      }
+      return metric.aggregate();
+    });
+    expect(logged).toEqual([4.5, 4.5, 4.5, 4.5]);
+  });
+
+  test('uneven micro-batches are weighted: (3/12, 3/4) is 6/16, not 1/2', () => {
+    expect(
+      new Metric('mean')
+        .append(3 / 12, 12)
+        .append(3 / 4, 4)
+        .aggregate(),
+    ).toBe(6 / 16);
+  });
+
+  test('an empty micro-batch adds nothing, even where its mean is undefined', () => {
+    expect(new Metric('mean').append(2, 4).append(NaN, 0).append(0, 0).aggregate()).toBe(2);
+    expect(new Metric('mean').append(NaN, 0).aggregate()).toBe(NaN);
+  });
+
+  test('means over ranks pool their values: 3 and not 2.5', () => {
+    const ranks = [new Metric('mean').extend([1]), new Metric('mean').extend([3, 5])];
+    expect(Metric.merge(ranks).aggregate()).toBe(3);
+  });
+
+  test('a sum over data-parallel ranks does not grow with their number', () => {
+    const rank = (): Metric => new Metric('sum').extend([1, 2, 3]);
+    expect(Metric.aggregateDp([rank()])).toBe(6);
+    expect(Metric.aggregateDp([rank(), rank(), rank(), rank()])).toBe(6);
+  });
+
+  test('extremes over ranks are extremes, not means of them', () => {
+    const ranks = (name: 'min' | 'max'): Metric[] => [
+      new Metric(name).extend([1, 9]),
+      new Metric(name).extend([4, 6]),
+    ];
+    expect(Metric.aggregateDp(ranks('min'))).toBe(1);
+    expect(Metric.aggregateDp(ranks('max'))).toBe(9);
+  });
+
+  test('the last micro-batch is not all that is seen', () => {
+    const metric = new Metric('mean');
+    for (const kl of [4, 2, 0]) metric.append(kl);
+    expect(metric.aggregate()).toBe(2);
+  });
+
+  test('a metric does not keep its values', () => {
+    const metric = new Metric('mean');
+    const size = JSON.stringify(metric.append(1).state).length;
+    for (let i = 0; i < 10_000; i++) metric.append(1);
+    expect(JSON.stringify(metric.state).length).toBeLessThan(size + 20);
+  });
+
+  test('NaN is seen in every aggregation', () => {
+    for (const name of aggregationNames) {
+      expect(new Metric(name).extend([1, NaN, 2]).aggregate(), name).toBe(NaN);
+      expect(Metric.merge([new Metric(name, NaN), new Metric(name, 1)]).aggregate(), name).toBe(NaN);
+    }
+  });
+
+  test('names are read by words, not by letters', () => {
+    const reduced = reduceMetrics({
+      'actor/minibatch_loss': [1, 3],
+      softmax_entropy: [1, 3],
+      'global_seqlen/minmax_diff': [1, 5],
+      'timing_s/gen': [1, 3],
+      'critic/score/max': [1, 3],
+      'critic.score.min': [1, 3],
+      'reward-max': [1, 3],
+      'len@min': [1, 3],
+    });
+    expect(Object.values(reduced)).toEqual([2, 2, 3, 2, 3, 1, 3, 1]);
+  });
+
+  test('nothing to reduce is NaN under any name, whatever is declared', () => {
+    expect(reduceMetrics({ max_x: [], min_x: [], x: [], y: [] }, { aggregations: { y: 'sum' } })).toEqual({
+      max_x: NaN,
+      min_x: NaN,
+      x: NaN,
+      y: NaN,
+    });
+  });
+
+  test('the argument is not changed', () => {
+    const loss: readonly number[] = Object.freeze([1, 2]);
+    const given = Object.freeze({ loss, kl: new Metric('mean', 3) });
+    expect(reduceMetrics(given)).toEqual({ loss: 1.5, kl: 3 });
+    expect(given.kl).toBeInstanceOf(Metric);
+  });
+});
+
+describe('a declared aggregation', () => {
+  test('wins over the name and over the preset', () => {
+    const metrics = { max_x: [1, 3] };
+    expect(reduceMetrics(metrics, { aggregations: { max_x: 'sum' } })).toEqual({ max_x: 4 });
+    const options = { aggregations: { max_x: 'min' }, semantics: 'verl-2026-08' } as const;
+    expect(reduceMetrics(metrics, options)).toEqual({ max_x: 1 });
+  });
+
+  test('is for its own key, not for what every object has', () => {
+    expect(reduceMetrics({ toString: [1, 3] })).toEqual({ toString: 2 });
+  });
+});
+
+describe('no values', () => {
+  test('sum to 0 and have no mean, minimum or maximum', () => {
+    const found = aggregationNames.map((name) => new Metric(name).aggregate());
+    expect(found).toEqual([NaN, 0, NaN, NaN]);
+  });
+});
+
+describe('refusals', () => {
+  test('of a tensor say how to read it', async () => {
+    await initBackend('cpu');
+    const tensor = tf.scalar(1);
+    expect(() => new Metric('mean').append(tensor as never)).toThrow(DtypeError);
+    expect(() => new Metric('mean').append(tensor as never)).toThrow('await tensor.data()');
+    expect(new Metric('mean').append(await tensor.data<'float32'>()).aggregate()).toBe(1);
+    tensor.dispose();
+  });
+
+  test('leave the metric as it was', () => {
+    const metric = new Metric('sum', 1);
+    expect(() => metric.extend([2, 'x' as never])).toThrow(ValueError);
+    expect(() => metric.append(5, 2)).toThrow(ValueError);
+    expect(() => metric.append(Float32Array.of(1, 2))).toThrow(ShapeError);
+    expect(metric.state).toEqual(new Metric('sum', 1).state);
+  });
+
+  test.each([
+    ['an unknown aggregation', () => new Metric('median' as never), 'aggregation'],
+    ['a negative weight', () => new Metric('mean').append(1, -1), 'weight'],
+    ['another aggregation', () => new Metric('mean').append(new Metric('sum')), "'sum'"],
+    ['metrics that do not fit', () => Metric.merge([new Metric('mean'), new Metric('max')]), 'metrics[1]'],
+    ['no metrics', () => Metric.aggregateDp([]), 'metrics'],
+    ['a list of text', () => reduceMetrics({ x: ['1'] as never }), 'metrics.x[0]'],
+    ['a number for a list', () => reduceMetrics({ x: 1 as never }), 'metrics.x'],
+    [
+      'an unknown declaration',
+      () => reduceMetrics({}, { aggregations: { x: 'avg' as never } }),
+      'aggregations.x',
+    ],
+    ['a state without its numbers', () => Metric.fromState({ aggregation: 'mean' } as never), 'state.count'],
+  ])('%s', (_, call, input) => {
+    expect(call).toThrow(ValueError);
+    expect(call).toThrow(input);
+  });
+});
