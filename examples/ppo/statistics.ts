@@ -5,19 +5,14 @@
  */
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import {
-  batchFromVerl,
-  computeDataMetrics,
-  computeThroughputMetrics,
-  computeTimingMetrics,
-} from '../../src/metrics/index.js';
+import { batchFromVerl, computeStepMetrics, processValidationMetrics } from '../../src/metrics/index.js';
 import { StatsLogger, StatsTracker } from '../../src/tracker/index.js';
 import type { TrainerConfig } from './config.js';
 import type { ActorMicroBatch, CriticMicroBatch } from './ppo.js';
 import type { Rollout } from './rollout.js';
 import { END, promptTokens, responseWidth } from './task.js';
 import type { FinishedStep, Phase } from './trainer.js';
-import { bestAtN, meanAtN } from './validate.js';
+import type { ValidationResult } from './validate.js';
 
 /** A step's metrics, and what they cost. */
 export interface StepReport {
@@ -155,13 +150,15 @@ export class RunStatistics {
       },
       { global_token_num: sequenceLengths(rollout) },
     );
-    const [data, timings, throughput, tracked] = await Promise.all([
-      computeDataMetrics(batch, { useCritic: true, maxResponseLength: responseWidth(this.config.task) }),
-      computeTimingMetrics(batch, timing),
-      computeThroughputMetrics(batch, timing, 1),
+    const [ofStep, tracked] = await Promise.all([
+      computeStepMetrics(batch, {
+        timing,
+        nGpus: 1,
+        maxResponseLength: responseWidth(this.config.task),
+      }),
       this.tracker.export(),
     ]);
-    const metrics = { ...data, ...timings, ...throughput, ...tracked, ...validationMetrics(finished) };
+    const metrics = { ...ofStep, ...tracked, ...validationMetrics(finished.validation) };
     await this.logger.commit(0, finished.step, finished.step, metrics);
     this.spent += performance.now() - start;
     return {
@@ -231,12 +228,13 @@ function sequenceLengths({ prompts, responses }: Rollout): number[] {
   return responses.map(({ length }, row) => length + promptTokens(prompts[row]!));
 }
 
-/** Mean and best of the samples per validation prompt, under verl's names. */
-function validationMetrics({ validation }: FinishedStep): Record<string, number> {
+/** What the samples per validation prompt say, under verl's names. */
+function validationMetrics(validation: ValidationResult | undefined): Record<string, number> {
   if (validation === undefined) return {};
-  const prefix = 'val-core/sort/reward';
-  return {
-    [`${prefix}/mean@${validation.samplesPerPrompt}`]: meanAtN(validation),
-    [`${prefix}/best@${validation.samplesPerPrompt}`]: bestAtN(validation),
-  };
+  const samples = validation.scores.flatMap((scores, prompt) =>
+    scores.map((reward) => ({ uid: String(prompt), reward })),
+  );
+  const sources = samples.map(() => 'sort');
+  const uids = samples.map(({ uid }) => uid);
+  return processValidationMetrics(sources, uids, { reward: samples.map(({ reward }) => reward) }).metrics;
 }

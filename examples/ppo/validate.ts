@@ -1,5 +1,5 @@
 /**
- * Validation: several samples for each prompt of a fixed list, and how good the mean and the best of them are.
+ * Validation: several samples for each prompt of a fixed list.
  */
 import type { ValidationConfig } from './config.js';
 import type { Network } from './policy.js';
@@ -38,18 +38,4 @@ export async function validate(
     samplesPerPrompt,
     scores: prompts.map((_, at) => all.slice(at * samplesPerPrompt, (at + 1) * samplesPerPrompt)),
   };
-}
-
-/** Mean over prompts of the mean score of their samples: what one sample is worth. */
-export function meanAtN({ scores }: ValidationResult): number {
-  return mean(scores.map(mean));
-}
-
-/** Mean over prompts of the best score of their samples: what a perfect selection among them is worth. */
-export function bestAtN({ scores }: ValidationResult): number {
-  return mean(scores.map((samples) => Math.max(...samples)));
-}
-
-function mean(numbers: readonly number[]): number {
-  return numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 }
