@@ -108,7 +108,11 @@ describe('a run of the demo', () => {
     const lines = await journal();
     expect(lines.map(({ step }) => step)).toEqual([1, 2, 3]);
     for (const { data } of lines) {
-      expect(Object.values(data).every((value) => Number.isFinite(Number(value)))).toBe(true);
+      const undefinedKeys = Object.entries(data).flatMap(([key, value]) =>
+        Number.isFinite(Number(value)) ? [] : [key],
+      );
+      // A tiny policy gives every token the same probability, of which there is no correlation.
+      expect(undefinedKeys.filter((key) => !key.endsWith('pearson_corr'))).toEqual([]);
     }
   });
 
