@@ -18,7 +18,7 @@ interface Binding {
 /** Bytes of an element by TensorFlow's dtype numbers (types.proto): float, double, int32, uint8, int64, bool. */
 const ELEMENT_BYTES: Readonly<Record<number, number>> = { 1: 4, 2: 8, 3: 4, 4: 1, 9: 8, 10: 1 };
 
-/** Ops whose result looks at its input's memory. */
+/** Ops whose result looks at its input's memory: they launch nothing. */
 const VIEWS = new Set(['Reshape', 'Bitcast', 'Identity', 'ExpandDims', 'Squeeze']);
 
 export async function countTensorFlow(backend: KernelBackend, body: () => Promise<unknown>): Promise<Counts> {
@@ -45,9 +45,10 @@ export async function countTensorFlow(backend: KernelBackend, body: () => Promis
       bytesOf.delete(id);
     },
     executeOp: (name, attributes, inputs, outputs) => {
-      launches++;
       const results = binding.executeOp(name, attributes, inputs, outputs);
-      if (!VIEWS.has(name)) for (const { id, shape, dtype } of results) hold(id, shape, dtype);
+      if (VIEWS.has(name)) return results;
+      launches++;
+      for (const { id, shape, dtype } of results) hold(id, shape, dtype);
       return results;
     },
     tensorDataSync: (id) => {
