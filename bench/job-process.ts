@@ -31,6 +31,9 @@ async function measured(job: Job): Promise<JobMessage> {
   }
 }
 
+// Whoever asked is gone: nobody will read the result.
+process.once('disconnect', () => process.exit());
+
 process.once('message', (job) => {
   // Ends itself: a backend may keep threads alive.
   void measured(job as Job)

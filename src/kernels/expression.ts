@@ -188,6 +188,9 @@ export function partsOf(roots: readonly Expression[]): Expression[] {
   const waiting = [...roots].reverse();
   while (waiting.length > 0) {
     const next = waiting.at(-1)!;
+    if (!isExpression(next) || (next.kind === 'input' && typeof next.name !== 'string')) {
+      throw invalid('expression', 'an expression', next);
+    }
     const missing = done.has(next) ? [] : operandsOf(next).filter((part) => !done.has(part));
     if (missing.length > 0) {
       waiting.push(...missing.reverse());

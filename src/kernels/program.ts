@@ -92,7 +92,9 @@ class Builder {
       case 'input':
         return this.#add({ op: 'input', name: part.name });
       case 'constant':
-        return this.#constant(part.value);
+        // Made by hand: `constant` refuses what is not finite.
+        if (Number.isFinite(part.value)) return this.#constant(part.value);
+        throw unknownOperation(`constant ${String(part.value)}`);
       case 'unary':
         if (Object.hasOwn(unaryOps, part.op)) return this.#unary(part.op, args[0]!);
         throw unknownOperation(part.op);
@@ -105,7 +107,8 @@ class Builder {
   }
 
   #add(node: ProgramNode): number {
-    const key = JSON.stringify(node);
+    // JSON writes −0 as 0, and 1 / 0 is not 1 / −0.
+    const key = JSON.stringify(node, (_name, value: unknown) => (Object.is(value, -0) ? '-0' : value));
     const known = this.#known.get(key);
     if (known !== undefined) return known;
     this.#known.set(key, this.nodes.length);

@@ -7,7 +7,7 @@ import { held, heldLogRatio, logRatio, rowValues } from './rollout-correction-ro
 import type { Semantics } from './semantics.js';
 import { type Metrics, momentsOf } from './statistics.js';
 
-type OffPolicyChannel = 'old' | 'rollout' | 'logRatio' | 'k3' | 'chi2';
+type OffPolicyChannel = 'old' | 'rollout' | 'logRatio' | 'k3Kl' | 'chi2';
 
 /** What the metrics ask of the tokens of the response mask. */
 export function offPolicyChannels(semantics: Semantics): Record<OffPolicyChannel, MaskedExpression> {
@@ -18,7 +18,7 @@ export function offPolicyChannels(semantics: Semantics): Record<OffPolicyChannel
     old: { of: input('oldLogProbs'), mask },
     rollout: { of: input('rolloutLogProbs'), mask },
     logRatio: { of: logRatio, mask },
-    k3: { of: subtract(expm1(x), x), mask },
+    k3Kl: { of: subtract(expm1(x), x), mask },
     // ρ² − 1, whose mean is small wherever the policies are close
     chi2: { of: expm1(multiply(2, heldLogRatio)), mask },
   };
@@ -36,7 +36,7 @@ export function offPolicyMetrics(tables: PlanTables<OffPolicyChannel>, semantics
     training_ppl: meanOf(trainingLogPpl, Math.exp),
     training_log_ppl: meanOf(trainingLogPpl),
     kl: -x.mean,
-    k3_kl: new Moments(tables.k3.total()).mean,
+    k3_kl: new Moments(tables.k3Kl.total()).mean,
     rollout_ppl: meanOf(rolloutLogPpl, Math.exp),
     rollout_log_ppl: meanOf(rolloutLogPpl),
     log_ppl_diff: differences.mean,

@@ -118,6 +118,13 @@ describe('every operation at special values', () => {
     await expectMeaning(e.select(e.greater('a', 0), e.log('a'), 'b'), ab);
   });
 
+  test('select by a comparison that is also a branch', async () => {
+    const isSmall = e.less('a', 'b');
+    await expectMeaning(e.select(isSmall, isSmall, 'b'), ab);
+    await expectMeaning(e.select(isSmall, 'a', isSmall), ab);
+    await expectMeaning(e.select('a', 'a', 'a'), ab);
+  });
+
   test('clamp', async () => {
     await expectMeaning(e.clamp('a', -20, 'b'), ab);
   });

@@ -3,8 +3,8 @@ import * as tf from '@tensorflow/tfjs-core';
 import { afterEach, describe, expect, test } from 'vitest';
 
 import { BackendError } from '../../src/errors.js';
-import { add, constant, input } from '../../src/kernels/expression.js';
-import { Moments, maskedMoments } from '../../src/kernels/index.js';
+import { add, constant, exp, input, subtract } from '../../src/kernels/expression.js';
+import { Moments, channelMoments, maskedMoments } from '../../src/kernels/index.js';
 import { passTables } from '../../src/kernels/moments/pass.js';
 import { RowMoments } from '../../src/kernels/moments/row-moments.js';
 import { referenceMoments } from '../../src/kernels/moments/reference.js';
@@ -143,5 +143,28 @@ describe('tensors larger than a binding', () => {
       expect(sizes.length).toBeGreaterThan(5); // of a single launch: records, three tensors, uniforms
       tf.dispose([x, w, mask]);
     });
+  });
+});
+
+describe('programs that are too large for one shader', () => {
+  test('more channels than one shader holds', async () => {
+    const x = deviceTensor({ shape: [3], values: [0, 0.5, -0.5] });
+    const names = Array.from({ length: 60 }, (_, k) => `c${k}`);
+    const { length } = names;
+    const channels = Object.fromEntries(names.map((name, k) => [name, exp(subtract('x', k / length))]));
+    const moments = await channelMoments(channels, { x });
+    names.forEach((name, k) => {
+      const expected = [0, 0.5, -0.5].reduce((sum, v) => sum + Math.exp(v - k / length), 0);
+      expect(Math.abs(moments[name]!.sum - expected)).toBeLessThan(1e-5);
+    });
+    x.dispose();
+  });
+
+  test('one channel beyond what a shader holds is refused', async () => {
+    const x = deviceTensor({ shape: [3], values: [0, 0.5, -0.5] });
+    const terms = Array.from({ length: 50 }, (_, k) => exp(subtract('x', k)));
+    const sum = terms.reduce((left, right) => add(left, right));
+    await expect(channelMoments({ sum }, { x })).rejects.toThrow(/simple operations/);
+    x.dispose();
   });
 });

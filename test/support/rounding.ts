@@ -46,7 +46,8 @@ function step(
   if (part.kind === 'unary') return rounded(unaryOps[part.op](a.value), inherited(part.op, a), unit, part.op);
   const value = binaryOps[part.op](a.value, b.value);
   if (COMPARISONS.has(part.op)) {
-    const isSure = !(Math.abs(a.value - b.value) <= a.error + b.error) || a.error + b.error === 0;
+    const doubt = a.error + b.error;
+    const isSure = doubt === 0 || Math.abs(a.value - b.value) > doubt;
     return { value, error: isSure ? 0 : Infinity };
   }
   return rounded(value, inheritedFromTwo(part.op, a, b, value), unit, part.op);

@@ -151,7 +151,11 @@ class Lowering {
     if (node.op === 'input') return this.#inputs.get(node.name)!;
     if (node.op === 'constant') return this.#constant(node.value);
     const [a, b, c] = node.args as readonly [number, number, number];
-    if (node.op === 'select') return ops.select(this.#truth(a), this.#number(b), this.#number(c));
+    if (node.op === 'select') {
+      // Numbers first: a condition that is also a branch becomes a number on the way.
+      const [yes, no] = [this.#number(b), this.#number(c)];
+      return ops.select(this.#truth(a), yes, no);
+    }
     if (node.op === 'expm1Residual') {
       const x = this.#number(a);
       return ops.nest((inner) => inner.sub(inner.map('Expm1', x), x));

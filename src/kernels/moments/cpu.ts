@@ -13,6 +13,9 @@ interface CpuBackend {
 export const cpuMoments = hostKernel({
   workspace: ownWorkspace,
   holdsTensors: false,
+  // A cast from int32 or bool to float32 only renames the dtype: the elements stay what they were.
+  storesFloat32: (backend, { dataId }) =>
+    (backend as unknown as CpuBackend).data.get(dataId).values instanceof Float32Array,
   array: (backend, { dataId, dtype }) => {
     const cpu = backend as unknown as CpuBackend;
     const { values } = cpu.data.get(dataId);

@@ -30,6 +30,8 @@ export interface Host {
   workspace(backend: KernelBackend): Workspace;
   /** Whether that memory is where the tensors are. */
   readonly holdsTensors: boolean;
+  /** Whether a tensor is stored as float32, where its dtype does not tell. */
+  storesFloat32?(backend: KernelBackend, info: TensorInfo): boolean;
   /** The elements of a tensor, valid until something is allocated. */
   array(backend: KernelBackend, info: TensorInfo): HostArray;
 }
@@ -101,7 +103,8 @@ class HostPass {
     const kindOf = (name: string): InputKind => {
       const { step, tensor } = inputs.get(name)!;
       if (step === 0 && !areRows) return 'cell';
-      return tensor.dtype === 'float32' ? 'float32' : 'other';
+      const isFloat32 = host.storesFloat32?.(backend, tensor) ?? tensor.dtype === 'float32';
+      return isFloat32 ? 'float32' : 'other';
     };
     this.#plan = planTiles(nodes, new Set(channels.map(({ node }) => node)), kindOf);
     const elements = tileElements(simd, this.#plan.buffers);

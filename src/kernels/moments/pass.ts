@@ -139,11 +139,13 @@ function distinct(asked: readonly ChannelRequest[]): {
   readonly positions: readonly number[];
 } {
   const keys = asked.map(({ node, mask }) => `${node} ${mask}`);
-  const unique = [...new Set(keys)];
-  return {
-    channels: unique.map((key) => asked[keys.indexOf(key)]!),
-    positions: keys.map((key) => unique.indexOf(key)),
-  };
+  const positionOf = new Map<string, number>();
+  const channels = asked.filter((_, i) => {
+    const isNew = !positionOf.has(keys[i]!);
+    if (isNew) positionOf.set(keys[i]!, positionOf.size);
+    return isNew;
+  });
+  return { channels, positions: keys.map((key) => positionOf.get(key)!) };
 }
 
 /** Rows of `cols` times the same number, as a pass without tensors has them. */

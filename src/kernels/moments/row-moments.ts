@@ -19,9 +19,9 @@ const CELL: Readonly<Partial<Record<Column, number>>> = { count: 0, sum: 4, m2: 
 /**
  * Moments per row, `rows[i].mean`, which can also be read by column, `rows.mean[i]`.
  *
- * A true array in all respects, but its elements are made when the first of them is touched: one object of ten numbers
- * per row costs more than the reduction itself, and a column needs none of them. Methods that make new arrays (`map`,
- * `filter`, `slice`) return plain arrays.
+ * An array, but its elements are made when the first of them is touched: one object of ten numbers per row costs more
+ * than the reduction itself, and a column needs none of them. Methods that make new arrays (`map`, `filter`, `slice`)
+ * return plain arrays; `[...rows]` can be sent to a worker, the rows themselves cannot.
  */
 export class RowMoments extends Array<Moments> {
   static override get [Symbol.species](): ArrayConstructor {
@@ -67,6 +67,11 @@ export class RowMoments extends Array<Moments> {
     return column(this, 'max');
   }
 
+  /** What `console.log` shows: the elements, which it would otherwise look for behind our back. */
+  [Symbol.for('nodejs.util.inspect.custom')](): Moments[] {
+    return [...this];
+  }
+
   /** `variance(correction)` of every row. */
   variance(correction = 1): Float64Array {
     const { count, m2 } = this;
@@ -92,6 +97,7 @@ const whenTouched: ProxyHandler<RowMoments> = {
   has: (rows, key) => Reflect.has(filled(rows), key),
   deleteProperty: (rows, key) => Reflect.deleteProperty(filled(rows), key),
   defineProperty: (rows, key, attributes) => Reflect.defineProperty(filled(rows), key, attributes),
+  preventExtensions: (rows) => Reflect.preventExtensions(filled(rows)),
   ownKeys: (rows) => Reflect.ownKeys(filled(rows)),
   getOwnPropertyDescriptor: (rows, key) => Reflect.getOwnPropertyDescriptor(filled(rows), key),
 };

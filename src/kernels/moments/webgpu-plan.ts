@@ -6,7 +6,7 @@
  */
 import type { TensorInfo } from '@tensorflow/tfjs-core';
 import { BackendError } from '../../errors.js';
-import { argsOf } from '../program.js';
+import { argsOf, prune } from '../program.js';
 import type { GpuLimits } from '../webgpu-device.js';
 import type { MatrixView, MomentsRequest } from './request.js';
 import { RECORD_WORDS, TILE } from './webgpu-accumulator.js';
@@ -80,7 +80,7 @@ export function groupChannels(request: MomentsRequest, limits: GpuLimits): Chann
     request.channels.map((_, channel) => channel),
     [...request.inputs.keys()],
   );
-  if (all.buffers.length <= available) return [all];
+  if (all.buffers.length <= available && weightOf(request, all.channels) <= MAX_WEIGHT) return [all];
   const groups: ChannelGroup[] = [];
   const inputsOf = nodeInputs(request);
   request.channels.forEach(({ node }, channel) => {
@@ -88,7 +88,11 @@ export function groupChannels(request: MomentsRequest, limits: GpuLimits): Chann
     const names = [...inputsOf[node]!];
     const together =
       last && groupOf(request, [...last.channels, channel], [...new Set([...last.inputs, ...names])]);
-    if (together !== undefined && together.buffers.length <= available) {
+    if (
+      together !== undefined &&
+      together.buffers.length <= available &&
+      weightOf(request, together.channels) <= MAX_WEIGHT
+    ) {
       groups[groups.length - 1] = together;
       return;
     }
@@ -102,9 +106,37 @@ export function groupChannels(request: MomentsRequest, limits: GpuLimits): Chann
         remedy: 'compute a part of the expression into a tensor of its own',
       });
     }
+    const weight = weightOf(request, [channel]);
+    if (weight > 2 * MAX_WEIGHT) {
+      throw new BackendError({
+        where: 'channelMoments',
+        input: 'channels',
+        expected: `an expression that a shader can hold: at most ${2 * MAX_WEIGHT} simple operations, an exponential or logarithm counting as ${HEAVY_WEIGHT}`,
+        received: `one that counts as ${weight}`,
+        remedy: 'compute a part of the expression into a tensor of its own',
+      });
+    }
     groups.push(alone);
   });
   return groups;
+}
+
+/**
+ * Simple operations that one shader holds. Compilers take longer than in proportion to the text, and a software GPU
+ * crashes at about forty exponentials.
+ */
+const MAX_WEIGHT = 600;
+const HEAVY_WEIGHT = 32;
+/** Reducing a channel costs as much text as so many operations. */
+const CHANNEL_WEIGHT = 8;
+const HEAVY: ReadonlySet<string> = new Set(['exp', 'expm1', 'log', 'log1p', 'expm1Residual']);
+
+/** How much a shader for these channels holds. */
+function weightOf({ nodes, channels: all }: MomentsRequest, channels: readonly number[]): number {
+  const outputs = channels.map((channel) => all[channel]!.node);
+  const operations = prune({ nodes, outputs }).nodes;
+  const weights = operations.map(({ op }) => (HEAVY.has(op) ? HEAVY_WEIGHT : 1));
+  return weights.reduce((sum, weight) => sum + weight, CHANNEL_WEIGHT * channels.length);
 }
 
 function groupOf(

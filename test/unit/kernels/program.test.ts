@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
+import { ValueError } from '../../../src/errors.js';
 import * as e from '../../../src/kernels/expression.js';
 import {
   type Program,
@@ -91,6 +92,11 @@ describe('folding', () => {
   });
 });
 
+test('−0 is another constant than 0', () => {
+  const { nodes } = compile([e.divide('a', 0), e.divide('a', -0)]);
+  expect(nodes).toHaveLength(5);
+});
+
 describe('sharing', () => {
   test('equal parts of all channels are computed once', () => {
     const difference = (): e.Expression => e.subtract('a', 'b');
@@ -177,4 +183,8 @@ test('an operation that does not exist is refused before anything runs', () => {
   const unary = { kind: 'unary', op: 'cosine', operand: a } as unknown as e.Expression;
   const binary = { kind: 'binary', op: 'toString', left: a, right: a } as unknown as e.Expression;
   for (const expression of [unary, binary]) expect(() => compile([expression])).toThrow(/one of negate, abs/);
+  const half = { kind: 'unary', op: 'exp' } as unknown as e.Expression;
+  const text = { kind: 'constant', value: '1' } as unknown as e.Expression;
+  const nameless = { kind: 'input' } as unknown as e.Expression;
+  for (const expression of [half, text, nameless]) expect(() => compile([expression])).toThrow(ValueError);
 });

@@ -1,4 +1,6 @@
 /** Rows of moments are an array like any other, and their columns cost no rows. */
+import { inspect } from 'node:util';
+
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
@@ -45,6 +47,13 @@ test('an array in all respects', () => {
   expect(rows.at(-1)?.mean).toBe(2);
   expect(JSON.parse(JSON.stringify(rows))).toMatchObject([{ mean: 3 }, { mean: 1 }, { mean: 2 }]);
   expect(structuredClone([...rows]).map((row) => row.mean)).toEqual([3, 1, 2]);
+});
+
+test('shows its rows, and can be frozen, before anything has touched them', () => {
+  expect(inspect(RowMoments.fromTable(tableOf([[3], [1]])))).toContain('mean: 3');
+  const frozen = Object.freeze(RowMoments.fromTable(tableOf([[3], [1]])));
+  expect(frozen[1]?.mean).toBe(1);
+  expect(frozen.mean).toEqual(Float64Array.of(3, 1));
 });
 
 test('columns follow what is done to the elements', () => {
