@@ -5,6 +5,7 @@ import { TensortallyError } from '../errors.js';
 import { benchCommand } from './bench.js';
 import { demoCommand } from './demo.js';
 import { doctorCommand } from './doctor.js';
+import { explainCommand } from './explain.js';
 import { linkTensorFlowCommand } from './link-tensorflow.js';
 import { ownPackage } from './own-package.js';
 
@@ -25,6 +26,7 @@ export async function runCli(words: readonly string[]): Promise<number> {
     .command(linkTensorFlowCommand)
     .command(demoCommand)
     .command(benchCommand)
+    .command(explainCommand)
     .option('verbose', {
       type: 'boolean',
       default: false,

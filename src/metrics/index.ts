@@ -1,6 +1,14 @@
 /** Metrics of a training step: batch in, plain numbers out. */
 export { aggLoss, lossAggModes, type AggLossOptions, type LossAggMode } from './aggregation.js';
 export { batchFromVerl, type BatchOptions, type RolloutBatch, type RowColumn } from './batch.js';
+export { explainMetric, isInRange, metricCatalog, type MetricExplanation } from './catalog.js';
+export {
+  peerDepartures,
+  semanticDifferences,
+  type PeerDeparture,
+  type SemanticDifference,
+} from './catalog-differences.js';
+export type { CatalogEntry, CatalogFamily, MetricRange, MetricReduction } from './catalog-entry.js';
 export { computeDataMetrics, type DataMetricsOptions } from './data.js';
 export { computeDebugMetrics } from './debug.js';
 export { computeGroupMetrics, groupMoments, type GroupId, type GroupMetricsOptions } from './groups.js';

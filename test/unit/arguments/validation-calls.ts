@@ -4,6 +4,7 @@ import {
   Metric,
   bootstrapMetric,
   calcMajVal,
+  explainMetric,
   passAtK,
   passHatK,
   processValidationMetrics,
@@ -17,6 +18,10 @@ const aggregation: Parameter = { fits: 'mean', takes: [] };
 const value: Parameter = { fits: 1, takes: ['number'] };
 
 export const validationCalls: Rows = {
+  explainMetric: () => ({
+    parameters: [{ fits: 'critic/vf_explained_var', takes: [] }],
+    call: explainMetric,
+  }),
   processValidationMetrics: () => ({
     parameters: [list(['s']), list(['p']), record({ acc: [1] }), options()],
     call: processValidationMetrics,

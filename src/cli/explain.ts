@@ -1,0 +1,36 @@
+/** `tensortally explain`: what the number under a metric's key means, or all keys that there are. */
+import type { CommandModule } from 'yargs';
+import { explainMetric, metricCatalog, semanticDifferences } from '../metrics/index.js';
+import { describeCatalog, describeMetric } from './explain/description.js';
+import { catalogDocument } from './explain/document.js';
+
+interface ExplainArguments {
+  readonly key: string | undefined;
+  readonly json: boolean;
+  readonly markdown: boolean;
+}
+
+export const explainCommand: CommandModule<object, ExplainArguments> = {
+  command: 'explain [key]',
+  describe: 'Say what a metric means, or list all of them',
+  builder: (command) =>
+    command
+      .positional('key', { type: 'string', describe: 'The metric, e.g. critic/vf_explained_var' })
+      .option('json', { type: 'boolean', default: false, describe: 'Print it as JSON' })
+      .option('markdown', { type: 'boolean', default: false, describe: 'Print everything as a document' })
+      .check(({ key, json, markdown }) => {
+        if (markdown && (json || key !== undefined)) throw new Error('--markdown goes with nothing else');
+        return true;
+      }),
+  handler: ({ key, json, markdown }) => {
+    const width = Math.max(60, process.stdout.columns || 100);
+    if (markdown) process.stdout.write(catalogDocument());
+    else if (key === undefined) {
+      const all = { metrics: metricCatalog, differences: semanticDifferences };
+      console.log(json ? JSON.stringify(all, null, 2) : describeCatalog().join('\n'));
+    } else {
+      const explained = explainMetric(key);
+      console.log(json ? JSON.stringify(explained, null, 2) : describeMetric(explained, width).join('\n'));
+    }
+  },
+};

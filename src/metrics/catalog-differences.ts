@@ -1,0 +1,361 @@
+/** Where the semantics differ from each other, and where all of them differ from verl; with the reasons. */
+import type { Semantics } from './semantics.js';
+
+/** A case in which a preset reports another number than `recommended`. */
+export interface SemanticDifference {
+  readonly id: string;
+  /** Keys of catalogue entries; `*` stands for any characters. */
+  readonly keys: readonly string[];
+  /** Functions whose result, which has no key, differs in the same way. */
+  readonly functions?: readonly string[];
+  /** What the batch or the options have where it shows. */
+  readonly when: string;
+  /** What each semantics reports; the same words mean the same number. */
+  readonly reported: Readonly<Record<Semantics, string>>;
+  readonly reason: string;
+  /** Reports of the defect, in verl and elsewhere in the field; empty if none is known. */
+  readonly upstream: readonly string[];
+}
+
+/** What both revisions of verl report. */
+function both(text: string): Pick<SemanticDifference['reported'], 'verl-2026-08' | 'verl-2026-01'> {
+  return { 'verl-2026-08': text, 'verl-2026-01': text };
+}
+
+/** Means over rows that count rows without a token. */
+const ROW_MEANS = ['training', 'rollout'].flatMap((side) => [
+  `rollout_corr/${side}_ppl`,
+  `rollout_corr/${side}_log_ppl`,
+]);
+
+/** What `lossAggMode` is about. */
+const LOSSES = ['actor/pg_loss', 'actor/entropy', 'actor/kl_loss', 'critic/vf_loss'];
+
+export const semanticDifferences: readonly SemanticDifference[] = [
+  {
+    id: 'score-padding',
+    keys: ['critic/score/*', 'critic/rewards/*'],
+    when: 'scores or rewards are not 0 outside of the response part of attention_mask',
+    reported: {
+      recommended: 'tokens of attention_mask are summed',
+      ...both('the whole row is summed, so that a NaN in the padding poisons it'),
+    },
+    reason: 'what the padding holds is no reward',
+    upstream: ['verl PR2377', 'OpenRLHF PR1240'],
+  },
+  {
+    id: 'constant-returns',
+    keys: ['critic/vf_explained_var'],
+    when: 'all returns are equal',
+    reported: { recommended: 'NaN', ...both('1 − Var(error) / 1e-5, e.g. −69999') },
+    reason: 'there is no variance to explain; the number measures the epsilon',
+    upstream: ['DLR-RM/stable-baselines3 #816', 'DLR-RM/stable-baselines3 PR1942'],
+  },
+  {
+    id: 'length-columns',
+    keys: [
+      ...['prompt_length/*', 'response_length*', 'response/aborted_ratio', 'timing_per_token_ms/*'],
+      ...['perf/total_num_tokens', 'perf/throughput'],
+      // Over the rows that responded.
+      ...['critic/score/*', 'critic/rewards/*'],
+    ],
+    when: 'columns prompt_length or response_length differ from attention_mask; perf/* in computeStepMetrics, without global_token_num',
+    reported: {
+      recommended: 'the columns count',
+      'verl-2026-08': 'the columns count',
+      'verl-2026-01': 'attention_mask counts',
+    },
+    reason: 'masks of truncated or rejected rows no longer tell how long the rows were',
+    upstream: ['huggingface/trl #3476'],
+  },
+  {
+    id: 'time-of-no-tokens',
+    keys: ['timing_per_token_ms/*'],
+    when: 'there are no tokens',
+    reported: {
+      recommended: 'NaN',
+      'verl-2026-08': '0',
+      'verl-2026-01': 'NaN',
+    },
+    reason: 'a time per token of 0 reads as infinitely fast',
+    upstream: ['verl PR6675'],
+  },
+  {
+    id: 'rows-without-tokens',
+    keys: [
+      ...ROW_MEANS,
+      ...['log_ppl_diff', 'log_ppl_abs_diff', 'log_ppl_diff_max', 'log_ppl_diff_min', 'ppl_ratio', 'chi2_seq']
+        .concat(
+          ['seq_mean', 'seq_std', 'seq_min', 'seq_max_deviation', 'seq_fraction_*'].map(
+            (key) => `rollout_is_${key}`,
+          ),
+        )
+        .concat(['rollout_is_max', 'rollout_is_min', 'rollout_is_ratio_fraction_*'])
+        .concat(['rollout_rs_seq_masked_fraction'])
+        .map((key) => `rollout_corr/${key}`),
+      ...['proxy2_total_power', 'proxy3_pure_noise', 'expected_a_squared', 'expected_w'].map(
+        (key) => `variance_proxy/${key}`,
+      ),
+      'actor/reward_kl_penalty',
+      '*/seq_mean',
+    ],
+    when: 'a row has no token in response_mask; rollout_is_{max,min,ratio_*} only of sequence weights',
+    reported: {
+      recommended: 'the row is left out',
+      ...both('the row counts as 0, as log-weight 0 and as perplexity 1'),
+    },
+    reason: 'an aborted or rejected row says nothing, and must not pull a mean towards 0',
+    upstream: ['OpenRLHF PR1239', 'NVIDIA-NeMo/RL #230'],
+  },
+  {
+    id: 'mean-of-nothing',
+    keys: [
+      ...['actor/ppo_kl', 'actor/pg_clipfrac', 'actor/pg_clipfrac_lower', 'actor/reward_kl_penalty'],
+      ...[
+        'critic/vpred_mean',
+        'critic/vf_clipfrac',
+        '*/seq_mean',
+        'k1/mean',
+        'abs/mean',
+        'k2/mean',
+        'k3/mean',
+      ],
+    ],
+    when: 'no token is selected',
+    reported: { recommended: 'NaN', ...both('0') },
+    reason: 'a KL of 0 reads as a policy that did not move',
+    upstream: ['verl PR782', 'huggingface/trl PR6861'],
+  },
+  {
+    id: 'loss-outside-mask',
+    keys: LOSSES,
+    functions: ['aggLoss'],
+    when: 'lossAggMode is a sequence mode, and the padding holds a NaN or an infinity',
+    reported: {
+      recommended: 'tokens are selected',
+      ...both('tokens are multiplied by the mask: NaN'),
+    },
+    reason: 'NaN · 0 is NaN: the mask must select',
+    upstream: ['verl PR2377', 'OpenRLHF PR1240', 'NovaSky-AI/SkyRL #1633'],
+  },
+  {
+    id: 'sequence-norm',
+    keys: LOSSES,
+    functions: ['aggLoss'],
+    when: "lossAggMode is 'seq-mean-token-sum-norm'",
+    reported: {
+      recommended: 'the sum over tokens / (rows with a token · scale)',
+      'verl-2026-08': 'the sum over tokens / (rows with a token · scale)',
+      'verl-2026-01': 'the sum over tokens / scale',
+    },
+    reason: 'the mode is named a mean over sequences, and the loss must not grow with the batch',
+    upstream: [],
+  },
+  {
+    id: 'weights-before-truncation',
+    keys: [
+      ...['mean', 'std', 'max', 'min', 'eff_sample_size', 'seq_mean', 'seq_std', 'seq_max', 'seq_min']
+        .concat(['seq_max_deviation'])
+        .map((key) => `rollout_corr/rollout_is_${key}`),
+    ],
+    when: 'weights are truncated; rollout_is_{max,min} only of token weights',
+    reported: {
+      recommended: 'of the weights that are applied',
+      'verl-2026-08': 'of the weights that are applied',
+      'verl-2026-01': 'of the weights before truncation; std and sample size of those held in [1/C, C]',
+    },
+    reason: 'what the loss is multiplied by is what matters; shares beyond the threshold tell the rest',
+    upstream: ['verl PR6806'],
+  },
+  {
+    id: 'sample-size-epsilon',
+    keys: ['rollout_corr/rollout_is_eff_sample_size'],
+    when: 'weights are tiny',
+    reported: {
+      recommended: '(Σw)² / (n·Σw²), at most 1',
+      ...both('(mean + 1e-8)² / mean of squares, which exceeds 1'),
+    },
+    reason: 'a share above 1 is none',
+    upstream: ['radixark/miles PR3230'],
+  },
+  {
+    id: 'unheld-k3',
+    keys: ['rollout_corr/k3_kl'],
+    when: 'log-probabilities differ by more than 20',
+    reported: { recommended: 'x is held within ±20', ...both('x is not held; one token makes it infinite') },
+    reason: 'the exponential of one broken token must not hide all others',
+    upstream: ['verl #891', 'verl #751', 'huggingface/trl #3015'],
+  },
+  {
+    id: 'std-of-one-row',
+    keys: ['rollout_corr/rollout_is_seq_std', 'rollout_corr/rollout_rs_{criterion}_seq_std'],
+    when: 'the batch has one row; rollout_rs_* also if one row of several has tokens',
+    reported: { recommended: 'NaN', ...both('0') },
+    reason: 'one number has no spread to estimate',
+    upstream: ['DLR-RM/stable-baselines3 #325', 'rllm-org/rllm #497'],
+  },
+  {
+    id: 'unheld-least-weight',
+    keys: ['rollout_corr/rollout_is_min'],
+    when: 'weights are shared by sequence, and the log-ratios of a row add up to less than −20',
+    reported: { recommended: 'the weight that is applied, e^−20', ...both('e^Σx, however small') },
+    reason: 'no weight below e^−20 is ever applied',
+    upstream: [],
+  },
+  {
+    id: 'unknown-norm-factor',
+    keys: ['rollout_corr/rollout_is_batch_norm_factor'],
+    when: 'the mean weight is NaN',
+    reported: { recommended: 'NaN', ...both('1') },
+    reason: 'a NaN must show',
+    upstream: ['verl #498'],
+  },
+  {
+    id: 'unknown-noise',
+    keys: ['variance_proxy/proxy1_signal_strength', 'variance_proxy/proxy3_pure_noise'],
+    when: 'there is no gradientNorm; for proxy3 also if there is one row, or a NaN inside',
+    reported: { recommended: 'NaN', ...both('0') },
+    reason: 'what is not known is not 0',
+    upstream: ['verl PR6153'],
+  },
+  {
+    id: 'negative-w',
+    keys: [
+      'variance_proxy/proxy2_total_power',
+      'variance_proxy/proxy3_pure_noise',
+      'variance_proxy/expected_w',
+    ],
+    when: 'Σπ² is below π², by rounding or because it was computed otherwise than log π',
+    reported: {
+      recommended: 'w is at least (1 − π)²',
+      ...both('w may be negative, and lowers the sum of its row'),
+    },
+    reason: 'w is a squared norm',
+    upstream: [],
+  },
+  {
+    id: 'small-weights',
+    keys: ['variance_proxy/proxy2_total_power', 'variance_proxy/proxy3_pure_noise'],
+    when: 'rollout_is_weights below 1e-5, e.g. 0',
+    reported: {
+      recommended: 'w of the token counts whatever its weight',
+      ...both('w·ρ² / max(ρ², 1e-10) loses the token'),
+    },
+    reason: 'dividing by a clamped number does not undo the multiplication',
+    upstream: [],
+  },
+  {
+    id: 'reduction-by-name',
+    keys: [],
+    functions: ['reduceMetrics'],
+    when: 'max or min is in a key, but is no word of it: minibatch_loss, softmax_entropy',
+    reported: { recommended: 'the mean', ...both('the minimum or maximum') },
+    reason: 'the letters of a name are no declaration; the option aggregations is one',
+    upstream: ['verl PR1497', 'verl PR7361'],
+  },
+  {
+    id: 'unknown-loss-mode',
+    keys: [],
+    functions: ['aggLoss', 'computePolicyMetrics'],
+    when: "lossAggMode is 'token-sum'",
+    reported: {
+      recommended: 'the sum over tokens',
+      'verl-2026-08': 'the sum over tokens',
+      'verl-2026-01': 'ValueError: the revision does not know it',
+    },
+    reason: 'a later addition',
+    upstream: [],
+  },
+  {
+    id: 'unknown-global-count',
+    keys: [],
+    functions: ['aggLoss', 'computePolicyMetrics'],
+    when: 'dpSize is above 1, and the count that the mode divides by is not given',
+    reported: {
+      recommended: 'MissingInputError',
+      'verl-2026-08': 'MissingInputError',
+      'verl-2026-01': 'a result by the local count',
+    },
+    reason: 'ranks with few tokens must not weigh as much as those with many',
+    upstream: ['verl #7321', 'verl PR906'],
+  },
+];
+
+/** Where every semantics reports something, and verl does something else. */
+export interface PeerDeparture {
+  /** Keys of catalogue entries; `*` stands for any characters. */
+  readonly keys: readonly string[];
+  readonly when: string;
+  readonly verl: string;
+  readonly here: string;
+  readonly upstream: readonly string[];
+}
+
+export const peerDepartures: readonly PeerDeparture[] = [
+  {
+    keys: ['critic/*'],
+    when: 'every row is aborted, or no token is selected',
+    verl: '2026-01 raises RuntimeError',
+    here: 'NaN',
+    upstream: ['microsoft/agent-lightning #446'],
+  },
+  {
+    keys: ['timing_per_token_ms/*'],
+    when: 'there are no tokens',
+    verl: '2026-01 raises ZeroDivisionError',
+    here: 'NaN (0 under verl-2026-08)',
+    upstream: ['verl PR6675'],
+  },
+  {
+    keys: ['perf/throughput'],
+    when: 'the step took no time, or there are no GPUs',
+    verl: 'raises ZeroDivisionError',
+    here: 'NaN',
+    upstream: [],
+  },
+  {
+    keys: ['rollout_corr/*'],
+    when: 'no token is selected',
+    verl: 'raises ValueError',
+    here: 'NaN',
+    upstream: ['microsoft/agent-lightning #446'],
+  },
+  {
+    keys: ['training/rollout_*'],
+    when: 'no token is selected',
+    verl: '2026-01 raises RuntimeError',
+    here: 'rollout_probs_diff_valid 0, the others NaN',
+    upstream: ['verl #5859', 'verl PR5860'],
+  },
+  {
+    keys: ['variance_proxy/*'],
+    when: 'the batch lacks an input',
+    verl: 'reports nothing, in silence',
+    here: 'MissingInputError under recommended, an empty record under the presets',
+    upstream: ['verl PR6153'],
+  },
+  {
+    keys: ['val-core/*', 'val-aux/*'],
+    when: 'best, worst and majority of n values',
+    verl: 'means of 1000 draws, the same draws for every prompt',
+    here: "exact expectations of such draws; estimator: 'bootstrap' draws anew for every prompt",
+    upstream: ['verl PR7240', 'huggingface/lighteval #408', 'PrimeIntellect-ai/prime-rl PR1834'],
+  },
+  {
+    keys: ['val-core/*', 'val-aux/*'],
+    when: 'a sample has no value, or one that is no number',
+    verl: 'raises TypeError',
+    here: 'the sample is left out, n shrinks, and the report counts it',
+    upstream: ['verl #6830'],
+  },
+];
+
+/** Whether a key of the catalogue is among `keys`, in which `*` stands for any characters. */
+export function concerns(keys: readonly string[], key: string): boolean {
+  return keys.some((pattern) => {
+    const [start, ...rest] = pattern.split('*');
+    const end = rest.at(-1);
+    if (end === undefined) return pattern === key;
+    return key.length >= start!.length + end.length && key.startsWith(start!) && key.endsWith(end);
+  });
+}

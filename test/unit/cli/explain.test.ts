@@ -1,0 +1,120 @@
+/** `tensortally explain`, and the document that is made of the same entries. */
+import { readFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test, vi, type MockInstance } from 'vitest';
+
+import { catalogDocument } from '../../../src/cli/explain/document.js';
+import { rangeText } from '../../../src/cli/explain/wording.js';
+import { runCli } from '../../../src/cli/run-cli.js';
+import { type MetricExplanation, metricCatalog } from '../../../src/metrics/index.js';
+
+let out: MockInstance<typeof console.log>;
+let err: MockInstance<typeof console.error>;
+
+beforeEach(() => {
+  out = vi.spyOn(console, 'log').mockReturnValue(undefined);
+  err = vi.spyOn(console, 'error').mockReturnValue(undefined);
+  vi.stubEnv('DEBUG', undefined);
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
+
+const textOf = (spy: MockInstance): string => spy.mock.calls.flat().join('\n');
+
+describe('explain', () => {
+  test('says what one key means', async () => {
+    expect(await runCli(['explain', 'critic/vf_explained_var'])).toBe(0);
+    const said = textOf(out);
+    expect(said).toMatch(/^critic\/vf_explained_var\n/);
+    expect(said).toMatch(/^ {2}formula +1 − Var\(returns − values\)/m);
+    expect(said).toMatch(/^ {2}range +at most 1$/m);
+    expect(said).toMatch(/^ {2}NaN +if .*all returns are equal$/m);
+    expect(said).toMatch(/^ {2}reported by +computeDataMetrics$/m);
+    expect(said).toMatch(/^ {2}verl-2026-08 +1 − Var\(error\) \/ 1e-5/m);
+    expect(said).toContain('stable-baselines3 #816');
+  });
+
+  test('says what stands for the placeholders of a key', async () => {
+    expect(await runCli(['explain', 'val-core/openai/gsm8k/acc/best@8/mean'])).toBe(0);
+    expect(textOf(out)).toMatch(/^ {2}source +openai\/gsm8k$/m);
+    expect(textOf(out)).toMatch(/^ {2}n +8$/m);
+  });
+
+  test('keeps its lines on the terminal', async () => {
+    const { columns } = process.stdout;
+    process.stdout.columns = 70;
+    await runCli(['explain', 'variance_proxy/proxy3_pure_noise']);
+    process.stdout.columns = columns;
+    const lines = textOf(out).split('\n');
+    expect(lines.length).toBeGreaterThan(20);
+    for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(70);
+  });
+
+  test('prints JSON that has everything', async () => {
+    expect(await runCli(['explain', 'timing_s/gen', '--json'])).toBe(0);
+    const explained = JSON.parse(textOf(out)) as MetricExplanation;
+    expect(explained).toMatchObject({
+      key: 'timing_s/gen',
+      entry: { key: 'timing_s/{stage}', unit: 's', range: { low: 0 } },
+      values: { stage: 'gen' },
+      differences: [],
+    });
+  });
+
+  test('without a key lists all of them', async () => {
+    expect(await runCli(['explain'])).toBe(0);
+    const lines = textOf(out).split('\n');
+    for (const { key } of metricCatalog) expect(lines).toContain(`  ${key}`);
+    expect(lines).toContain('computeRolloutCorrection');
+  });
+
+  test('without a key has all entries as JSON', async () => {
+    expect(await runCli(['explain', '--json'])).toBe(0);
+    expect((JSON.parse(textOf(out)) as { metrics: unknown }).metrics).toEqual(metricCatalog);
+  });
+
+  test('refuses a key that is none with the nearest ones', async () => {
+    expect(await runCli(['explain', 'actor/ppo_lk'])).toBe(1);
+    expect(textOf(err)).toMatch(/^ValueError: explainMetric: key: .*did you mean actor\/ppo_kl/);
+  });
+
+  test.each([[['--json']], [['actor/ppo_kl']]])('--markdown does not go with %s', async (words) => {
+    expect(await runCli(['explain', '--markdown', ...words])).toBe(1);
+    expect(textOf(err)).toContain('--markdown goes with nothing else');
+  });
+});
+
+describe('docs/metrics.md', () => {
+  test('is what `npm run docs` makes of the catalogue', async () => {
+    const written = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+    expect(await runCli(['explain', '--markdown'])).toBe(0);
+    const printed = written.mock.calls.map(([text]) => String(text)).join('');
+    written.mockRestore();
+    expect(printed).toBe(catalogDocument());
+    expect(readFileSync(new URL('../../../docs/metrics.md', import.meta.url), 'utf8')).toBe(printed);
+  });
+
+  test('has rows of as many cells as their header', () => {
+    const widths = catalogDocument()
+      .trimEnd()
+      .split('\n\n')
+      .filter((block) => block.startsWith('|'))
+      .map((table) => table.split('\n').map((row) => row.split(/(?<!\\)\|/).length));
+    expect(widths.length).toBeGreaterThan(10);
+    for (const table of widths) expect(new Set(table).size).toBe(1);
+  });
+});
+
+test.each([
+  [{}, 'any number'],
+  [{ low: 0 }, 'at least 0'],
+  [{ high: 1 }, 'at most 1'],
+  [{ low: -1, high: 1 }, '[−1, 1]'],
+  [{ low: 0, isWhole: true }, 'whole, at least 0'],
+  [{ isWhole: true }, 'a whole number'],
+  [{ low: 0, high: Math.exp(20) }, '[0, e^20]'],
+])('the range %o is called %s', (range, text) => {
+  expect(rangeText(range)).toBe(text);
+});
