@@ -62,10 +62,13 @@ export class Progress {
   /** A finished step, with its validation if it had one. */
   step(report: StepReport): void {
     this.line(COLUMNS.map(({ width, cell }) => cell(report).padStart(width)).join('  '));
-    const validation = Object.entries(report.metrics).filter(([key]) => key.startsWith('val-'));
+    const validation = Object.entries(report.metrics).filter(([key]) =>
+      /^val-core\/.*(@\d+|\/mean)$/.test(key),
+    );
     if (validation.length === 0) return;
     const shown = validation.map(
-      ([key, value]) => `${key.slice(key.lastIndexOf('/') + 1)} ${value.toFixed(3)}`,
+      // `val-core/sort/reward/best@4/mean`: the source and the variable are the same in all of them.
+      ([key, value]) => `${key.split('/').slice(3).join('/')} ${value.toFixed(3)}`,
     );
     this.line(`      validation: ${shown.join(', ')}`, 'cyan');
   }

@@ -67,11 +67,12 @@ const WHERE = 'computeStepMetrics';
  *
  * Tensors are read once however many metrics are made of them, and there is one read-back. What lacks an input is left
  * out, and `onSkipped` says why; an input that does not fit, or an option that makes no sense, is refused as the single
- * functions refuse it.
+ * functions refuse it, and so is a batch of which nothing can be said.
  *
  * @param batch see the single functions; response_mask is what most of them need
  * @returns plain numbers; undefined ones are NaN
- * @throws ShapeError, DtypeError, DisposedTensorError, ValueError, BackendError
+ * @throws MissingInputError if no family has its inputs; ShapeError, DtypeError, DisposedTensorError, ValueError,
+ *   BackendError
  * @source verl, trainer/ppo/ray_trainer.py, fit
  * @example
  *   const metrics = await computeStepMetrics(batch, { timing: { gen: 12.5, step: 24 }, nGpus: 8, gradientNorm });
@@ -110,6 +111,7 @@ export function stepMetrics(batch: RolloutBatch, options: StepMetricsOptions = {
     ...responsePlans(batch, options, semantics, lengths, skip),
     ...hostPlans(batch, options, semantics, lengths, skip),
   ];
+  if (plans.length === 0) throw nothingToCompute(skipped);
   const source = lengths instanceof MissingInputError ? NO_LENGTHS : lengths;
   return runWithLengths<readonly FamilyFinish[]>(WHERE, batch, source, plans).map(([finishes, found]) => ({
     metrics: Object.assign({}, ...finishes.map((finish) => finish(found))) as Metrics,
@@ -211,6 +213,18 @@ function hostPlans(
     else plans.push(ofHost((found) => throughputOf(batch, found, step, nGpus)));
   }
   return plans;
+}
+
+/** A batch of which nothing can be said is a mistake, and silence would hide it. */
+function nothingToCompute(skipped: Readonly<Partial<Record<StepFamily, string>>>): MissingInputError {
+  const reasons = Object.entries(skipped).map(([family, reason]) => `${family}: ${reason}`);
+  return new MissingInputError({
+    where: WHERE,
+    input: 'batch',
+    expected: 'the inputs of at least one family of metrics',
+    received: `none (${reasons.join('; ')})`,
+    remedy: 'name the tensors as batchFromVerl does, e.g. response_mask, advantages, returns',
+  });
 }
 
 function reasonOf({ input, expected }: MissingInputError): string {

@@ -103,7 +103,7 @@ function assertLength(where: string, input: string, list: ArrayLike<unknown>, sa
     input,
     expected: `${samples} values, one per sample as in dataSources`,
     received: `${list.length}`,
-    remedy: 'put null where a sample has no value',
+    remedy: input.startsWith('infos.') ? 'put null where a sample has no value' : 'pass one per sample',
   });
 }
 

@@ -198,10 +198,15 @@ describe('what is missing is left out, and said', () => {
     expect(uncounted.skipped.throughput).toBe('options.nGpus is missing');
   });
 
-  test('everything', async () => {
-    const { skipped, keys } = await skippedOf(['response_mask']);
-    expect(keys).toEqual([]);
-    expect(Object.keys(skipped)).toHaveLength(8);
+  test('everything, which is refused with all reasons', async () => {
+    const mask = deviceTensor({ shape: [1, 2], values: [1, 1] });
+    const seen: string[] = [];
+    const onSkipped = (family: string): void => void seen.push(family);
+    await expect(computeStepMetrics(batchFromVerl({ response_mask: mask }), { onSkipped })).rejects.toThrow(
+      /data: attention_mask is missing.*policy: the batch has nothing/,
+    );
+    expect(seen).toHaveLength(8);
+    mask.dispose();
   });
 });
 
@@ -224,6 +229,7 @@ describe('what does not fit is refused, not left out', () => {
   test('a critic that is asked for and has no values', async () => {
     const { skipped } = await skippedOf(['attention_mask', 'response_mask', 'advantages', 'returns'], {
       useCritic: true,
+      timing: TIMING,
     });
     expect(skipped.data).toContain('is missing');
   });
