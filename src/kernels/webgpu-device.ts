@@ -12,18 +12,15 @@ import type { BlockReader } from './collect.js';
 import { BufferPool } from './webgpu-buffers.js';
 import {
   BufferUsage,
-  type GpuBuffer,
   type GpuError,
   type GpuLimits,
   MAP_READ,
   type TfjsWebGpuBackend,
-  type Uniform,
-  type WebGpuProgram,
   assertInternals,
 } from './webgpu-internals.js';
 import { DeviceBuffer, type Launch, Launcher } from './webgpu-launch.js';
 
-export type { GpuLimits, Uniform, WebGpuProgram } from './webgpu-internals.js';
+export type { GpuLimits } from './webgpu-internals.js';
 export { type Binding, DeviceBuffer, type Launch } from './webgpu-launch.js';
 
 /** What browsers and Dawn say about themselves. */
@@ -43,7 +40,7 @@ export function webGpuDevice(backend: KernelBackend): WebGpuDevice {
 }
 
 /** Runs programs on one GPU device and reads their results. */
-export class WebGpuDevice implements BlockReader<TensorInfo | DeviceBuffer> {
+export class WebGpuDevice implements BlockReader<DeviceBuffer> {
   readonly #backend: TfjsWebGpuBackend;
   readonly #launcher: Launcher;
   readonly #results: BufferPool;
@@ -99,16 +96,6 @@ export class WebGpuDevice implements BlockReader<TensorInfo | DeviceBuffer> {
     return this.#backend.tensorMap.get(dataId).dtype;
   }
 
-  /** Records `program`; its result is on the device and belongs to the caller. */
-  run(
-    program: WebGpuProgram,
-    inputs: readonly TensorInfo[],
-    outputDtype: DataType,
-    uniforms: readonly Uniform[],
-  ): TensorInfo {
-    return this.#scoped(() => this.#backend.runWebGPUProgram(program, inputs, outputDtype, uniforms));
-  }
-
   /** Device memory of at least `bytes` bytes with any contents, to be released by the caller. */
   acquire(bytes: number): DeviceBuffer {
     return new DeviceBuffer(this.#results.acquire(bytes), bytes);
@@ -121,22 +108,16 @@ export class WebGpuDevice implements BlockReader<TensorInfo | DeviceBuffer> {
   }
 
   /** Contents of the buffers behind `blocks`, in order: one submit, one mapping. */
-  async read(blocks: readonly (TensorInfo | DeviceBuffer)[]): Promise<ArrayBuffer[]> {
+  async read(blocks: readonly DeviceBuffer[]): Promise<ArrayBuffer[]> {
     if (this.#lost !== undefined) throw this.#deviceLost();
     const backend = this.#backend;
-    const sources = blocks.map((block): { buffer: GpuBuffer; size: number } => {
-      if (block instanceof DeviceBuffer) return block;
-      backend.uploadToGPU(block.dataId);
-      const buffer = backend.tensorMap.get(block.dataId).resource!;
-      return { buffer, size: buffer.size };
-    });
-    const total = sources.reduce((sum, { size }) => sum + size, 0);
+    const total = blocks.reduce((sum, { size }) => sum + size, 0);
     const staging = this.#staging.acquire(total);
     this.#scoped(() => {
       backend.ensureCommandEncoderReady();
       backend.endComputePassEncoder();
       let offset = 0;
-      for (const { buffer, size } of sources) {
+      for (const { buffer, size } of blocks) {
         backend.commandEncoder.copyBufferToBuffer(buffer, 0, staging, offset, size);
         offset += size;
       }
@@ -155,15 +136,14 @@ export class WebGpuDevice implements BlockReader<TensorInfo | DeviceBuffer> {
     }
     const bytes = staging.getMappedRange(0, total);
     let end = 0;
-    const contents = sources.map(({ size }) => bytes.slice(end, (end += size)));
+    const contents = blocks.map(({ size }) => bytes.slice(end, (end += size)));
     staging.unmap();
     this.#staging.release(staging);
     return contents;
   }
 
-  release(block: TensorInfo | DeviceBuffer): void {
-    if (block instanceof DeviceBuffer) this.#results.release(block.buffer);
-    else this.#backend.disposeData(block.dataId);
+  release({ buffer }: DeviceBuffer): void {
+    this.#results.release(buffer);
   }
 
   /** Runs `body` inside error scopes whose outcome the next read-back reports. */

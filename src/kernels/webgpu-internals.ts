@@ -4,33 +4,8 @@
  * The types describe only that, so that the published declarations need no WebGPU types; `assertInternals` checks that
  * a backend has it.
  */
-import type { DataType, TensorInfo } from '@tensorflow/tfjs-core';
+import type { DataType } from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
-
-/** A compute program in the form that tfjs' webgpu backend runs. */
-export interface WebGpuProgram {
-  /** Names of the input buffers in the shader, bound after the result. */
-  readonly variableNames: readonly string[];
-  /** Declarations of the program's own uniforms, `name : type, …`. */
-  readonly uniforms: string;
-  /** Everything that changes the shader text besides dtypes and ranks of the inputs. */
-  readonly shaderKey: string;
-  readonly dispatchLayout: {
-    readonly x: readonly number[];
-    readonly y: readonly number[];
-    readonly z: readonly number[];
-  };
-  dispatch: [x: number, y: number, z: number];
-  readonly workgroupSize: readonly [number, number, number];
-  readonly outputShape: readonly number[];
-  getUserCode(): string;
-}
-
-/** A uniform value, in the order of `WebGpuProgram.uniforms`. */
-export interface Uniform {
-  readonly type: 'int32' | 'uint32' | 'float32';
-  readonly data: number[];
-}
 
 export interface GpuError {
   readonly message: string;
@@ -111,17 +86,10 @@ export interface TfjsWebGpuBackend {
   /** Buffers that a recorded launch uses are kept until it is submitted. */
   readonly commandQueueOwnedIds: { add(dataId: object): unknown };
   dispatchCountInPass: number;
-  runWebGPUProgram(
-    program: WebGpuProgram,
-    inputs: readonly TensorInfo[],
-    outputDtype: DataType,
-    uniforms: readonly Uniform[],
-  ): TensorInfo;
   uploadToGPU(dataId: object): void;
   ensureCommandEncoderReady(): void;
   endComputePassEncoder(): void;
   submitQueue(): void;
-  disposeData(dataId: object): boolean;
 }
 
 /** GPUBufferUsage and GPUMapMode, fixed by the WebGPU specification. */
@@ -135,7 +103,6 @@ export const BufferUsage = {
 export const MAP_READ = 0x1;
 
 const FIELDS = [
-  'runWebGPUProgram',
   'uploadToGPU',
   'tensorMap',
   'submitQueue',
