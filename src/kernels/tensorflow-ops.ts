@@ -180,11 +180,11 @@ export class OpScope {
     return this.#run('Pack', attributes, xs, xs[0]!.dtype);
   }
 
-  /** Joins tensors of one dtype along their first axis. */
-  concat(xs: readonly RawTensor[]): RawTensor {
+  /** Joins tensors of one dtype along an axis, by default the first. */
+  concat(xs: readonly RawTensor[], axis = 0): RawTensor {
     if (xs.length === 1) return xs[0]!;
     const attributes = [this.#int('N', xs.length), this.#type('T', xs[0]!), this.#tshape('Tidx')];
-    return this.#run('ConcatV2', attributes, [...xs, this.#axisZero()], xs[0]!.dtype);
+    return this.#run('ConcatV2', attributes, [...xs, this.#index(axis)], xs[0]!.dtype);
   }
 
   select(condition: RawTensor, yes: RawTensor, no: RawTensor): RawTensor {
@@ -268,14 +268,7 @@ export class OpScope {
       this.#dtype('Taxis', RawDtype.int32),
       this.#int('batch_dims', 1),
     ];
-    return this.#run('GatherV2', attributes, [x, columns, this.reshape(this.ints(1))], x.dtype);
-  }
-
-  /** Joins matrices of one dtype and as many rows, beside each other. */
-  joinColumns(xs: readonly RawTensor[]): RawTensor {
-    const attributes = [this.#int('N', xs.length), this.#type('T', xs[0]!), this.#tshape('Tidx')];
-    const axis = this.reshape(this.ints(1));
-    return this.#run('ConcatV2', attributes, [...xs, axis], xs[0]!.dtype);
+    return this.#run('GatherV2', attributes, [x, columns, this.#index(1)], x.dtype);
   }
 
   /** Runs `body` in a scope of its own; only its result lives on, in this one. Keeps the peak of temporaries low. */
@@ -323,8 +316,9 @@ export class OpScope {
     return this.#run(name, attributes, [x, this.ints(...axes)], x.dtype);
   }
 
-  #axisZero(): RawTensor {
-    return this.#constant('axis 0', () => this.#create([], RawDtype.int32, Int32Array.of(0)));
+  /** An int32 scalar, for the number of an axis. */
+  #index(value: number): RawTensor {
+    return this.#constant(`index ${value}`, () => this.#create([], RawDtype.int32, Int32Array.of(value)));
   }
 
   #constant(key: string, make: () => RawTensor): RawTensor {

@@ -116,7 +116,7 @@ function sums(
       });
       inner.release(x);
       const wide = inner.cast(e, RawDtype.float64);
-      return inner.joinColumns([inner.sum(wide, -1), inner.euclideanNorm(wide, -1), s3]);
+      return inner.concat([inner.sum(wide, -1), inner.euclideanNorm(wide, -1), s3], 1);
     });
 
   const bands: RawTensor[] = [];
