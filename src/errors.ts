@@ -62,6 +62,11 @@ export class DisposedTensorError extends MissingInputError {
   override readonly code = 'disposed_tensor';
 }
 
+/** A result whose device memory was given back before anybody read it. */
+export class ReleasedError extends TensortallyError {
+  readonly code = 'released';
+}
+
 /** An option or a scalar outside its domain: an unknown reduce type, a negative count, text where a number belongs. */
 export class ValueError extends TensortallyError {
   readonly code = 'value';

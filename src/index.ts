@@ -6,6 +6,7 @@ export {
   KeyConflictError,
   MissingInputError,
   PairingError,
+  ReleasedError,
   ShapeError,
   TensortallyError,
   ValueError,

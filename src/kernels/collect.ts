@@ -5,7 +5,7 @@
  * `Pending`: small blocks on the device and a function that turns their contents into a result. Awaiting a Pending
  * reads it; `collect(a, b, c)` reads any number of them in a single transfer per device.
  */
-import { ValueError } from '../errors.js';
+import { ReleasedError, ValueError } from '../errors.js';
 import { assertFunction, kindOf } from './arguments.js';
 
 /** Brings blocks of one device to the host. One call is one transfer. */
@@ -30,7 +30,7 @@ export class DeviceBlock<H = unknown> {
   /** Frees the device memory unless a read has begun; reading a released block rejects. */
   release(): void {
     if (this.#contents !== undefined) return;
-    this.#contents = Promise.reject(new Error('this Pending was released before it was read'));
+    this.#contents = Promise.reject(released());
     this.#contents.catch(() => undefined);
     this.#reader.release(this.#handle);
   }
@@ -57,6 +57,16 @@ export class DeviceBlock<H = unknown> {
     }
     return Promise.all(blocks.map((block) => block.#contents!));
   }
+}
+
+function released(): ReleasedError {
+  return new ReleasedError({
+    where: 'Pending',
+    expected: 'a result that is still on the device',
+    received:
+      'one that was released before it was read: by release(), or because a result beside it was refused',
+    remedy: 'read a result before it is released, and collect what may be refused by itself',
+  });
 }
 
 type Finish<T> = (contents: readonly ArrayBuffer[]) => T;
@@ -188,7 +198,7 @@ export class Pending<T> implements Promise<T> {
   release(): void {
     if (this.#settled !== undefined) return;
     for (const block of this.#blocks) block.release();
-    this.#settled = Promise.reject(new Error('this Pending was released before it was read'));
+    this.#settled = Promise.reject(released());
     this.#settled.catch(() => undefined);
   }
 
