@@ -49,6 +49,7 @@ export {
   type RetainedTensor,
 } from './kernels/index.js';
 export {
+  ExplainedVariance,
   Metric,
   aggLoss,
   aggregationNames,

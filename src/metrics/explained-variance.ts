@@ -1,6 +1,10 @@
 /** Explained variance of the value function, from the mergeable rows of returns and of their prediction errors. */
-import { Moments, type MomentsRow } from '../kernels/index.js';
-import type { Semantics } from './semantics.js';
+import type { Tensor } from '@tensorflow/tfjs-core';
+import { ValueError } from '../errors.js';
+import { kindOf } from '../kernels/arguments.js';
+import { subtract } from '../kernels/expression.js';
+import { Moments, type MomentsRow, Pending, channelTables, emptyRow, mergeRows } from '../kernels/index.js';
+import { type Semantics, assertSemantics } from './semantics.js';
 
 /** Keeps the ratio finite where returns hardly vary; verl's constant. */
 const EPSILON = 1e-5;
@@ -21,4 +25,70 @@ export function explainedVariance(returns: MomentsRow, errors: MomentsRow, seman
   const constant = ret.min === ret.max;
   if (constant && semantics === 'recommended') return NaN;
   return 1 - new Moments(errors).variance() / (ret.variance() + EPSILON);
+}
+
+/**
+ * Explained variance that can be merged: over micro-batches, over ranks, in any order, it equals that of the whole.
+ *
+ * Averaging the explained variances of parts does not, since the level of the returns differs between them.
+ *
+ * @example
+ *   let all = new ExplainedVariance();
+ *   for (const part of parts) all = all.merge(await ExplainedVariance.of(part.returns, part.values, part.mask));
+ *   all.value(); // as if the parts had been one batch
+ */
+export class ExplainedVariance {
+  /** Moments of the returns of the selected tokens. */
+  readonly returns: MomentsRow;
+  /** Moments of returns − values of the same tokens. */
+  readonly errors: MomentsRow;
+
+  /** Of nothing, or of rows that were kept or came from another process. */
+  constructor(returns: MomentsRow = emptyRow, errors: MomentsRow = emptyRow) {
+    this.returns = returns;
+    this.errors = errors;
+  }
+
+  /**
+   * Of the tokens that `mask` selects.
+   *
+   * @param returns `[B, T]` or any other shape
+   * @param values the critic's predictions, same shape
+   * @param mask same shape; left out, every token counts
+   * @throws as `channelMoments`, by rejection
+   */
+  static of(returns: Tensor, values: Tensor, mask?: Tensor): Pending<ExplainedVariance> {
+    const channels = { returns: 'returns', errors: subtract('returns', 'values') };
+    return channelTables(channels, { returns, values }, mask).map(
+      (tables) => new ExplainedVariance(tables.returns.total(), tables.errors.total()),
+    );
+  }
+
+  /** Selected tokens. */
+  get count(): number {
+    return this.returns.count;
+  }
+
+  /** Of the tokens of both. */
+  merge(other: ExplainedVariance): ExplainedVariance {
+    if (other instanceof ExplainedVariance) {
+      return new ExplainedVariance(
+        mergeRows(this.returns, other.returns),
+        mergeRows(this.errors, other.errors),
+      );
+    }
+    throw new ValueError({
+      where: 'ExplainedVariance.merge',
+      input: 'other',
+      expected: 'an ExplainedVariance',
+      received: kindOf(other),
+      remedy: 'make one of rows with new ExplainedVariance(returns, errors)',
+    });
+  }
+
+  /** See `explainedVariance`; NaN for fewer than two tokens. */
+  value(semantics: Semantics = 'recommended'): number {
+    assertSemantics('ExplainedVariance.value', semantics);
+    return explainedVariance(this.returns, this.errors, semantics);
+  }
 }

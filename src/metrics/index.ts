@@ -11,6 +11,7 @@ export {
 export type { CatalogEntry, CatalogFamily, MetricRange, MetricReduction } from './catalog-entry.js';
 export { computeDataMetrics, type DataMetricsOptions } from './data.js';
 export { computeDebugMetrics } from './debug.js';
+export { ExplainedVariance } from './explained-variance.js';
 export { computeGroupMetrics, groupMoments, type GroupId, type GroupMetricsOptions } from './groups.js';
 export {
   computeKlMetrics,

@@ -52,6 +52,7 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   channelMoments: 'in test/backend/channel-refusals.test.ts',
   channelTables: 'in test/backend/channel-refusals.test.ts',
   logitsStatistics: 'in test/backend/logits-refusals.test.ts',
+  ExplainedVariance: 'made by ExplainedVariance.of, or of rows, which are arithmetic',
   JsonlWriter: 'made by JsonlWriter.open',
   StatsLogger: 'made by StatsLogger.create',
   TrackerHandle: 'made by TrackerHandle#child',

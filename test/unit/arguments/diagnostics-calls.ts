@@ -1,5 +1,6 @@
 /** The diagnostics of a step: variance proxies, debug metrics, groups, balance of sequence lengths. Not a test. */
 import {
+  ExplainedVariance,
   batchFromVerl,
   computeDebugMetrics,
   computeGroupMetrics,
@@ -31,6 +32,23 @@ function optionOf(call: (batch: RolloutBatch, options: VarianceProxyOptions) => 
 }
 
 export const diagnosticsCalls: Rows = {
+  'ExplainedVariance.of': () => ({
+    parameters: [
+      { fits: tensor(), takes: [] },
+      { fits: tensor(), takes: [] },
+      { fits: tensor(), takes: ['undefined'] },
+    ],
+    isAsync: true,
+    call: (...given: Parameters<typeof ExplainedVariance.of>) => ExplainedVariance.of(...given),
+  }),
+  'ExplainedVariance#merge': () => ({
+    parameters: [{ fits: new ExplainedVariance(), takes: [] }],
+    call: (other: ExplainedVariance) => new ExplainedVariance().merge(other),
+  }),
+  'ExplainedVariance#value': () => ({
+    parameters: [{ fits: 'recommended', takes: ['undefined'] }],
+    call: (semantics: 'recommended') => new ExplainedVariance().value(semantics),
+  }),
   computeVarianceProxyMetrics: () => ({
     parameters: [given(), options()],
     isAsync: true,
