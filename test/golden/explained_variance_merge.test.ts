@@ -35,7 +35,7 @@ function rowsOf({ shape, dtype, values }: GoldenTensor, from: number, to: number
 describe.each(cases)('$id', (golden) => {
   const { returns, values, response_mask: mask } = decodeInputs(golden.inputs);
   const tolerance = toleranceOf(golden, 'explained_variance');
-  const { merged, parts } = golden.expected!.float64 as unknown as { merged: Expected; parts: Expected[] };
+  const { merged, parts } = golden.expected.float64 as unknown as { merged: Expected; parts: Expected[] };
 
   const close = (got: number, want: number | 'NaN', what: string): void => {
     expect(got, what).toBeCloseToReference(want === 'NaN' ? NaN : want, tolerance);
