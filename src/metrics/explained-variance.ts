@@ -3,7 +3,7 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import { ValueError } from '../errors.js';
 import { kindOf } from '../kernels/arguments.js';
 import { subtract } from '../kernels/expression.js';
-import type { Pending} from '../kernels/index.js';
+import type { Pending } from '../kernels/index.js';
 import { Moments, type MomentsRow, channelTables, emptyRow, mergeRows } from '../kernels/index.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 
