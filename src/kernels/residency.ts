@@ -6,6 +6,7 @@
  */
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError, DisposedTensorError, DtypeError, MissingInputError } from '../errors.js';
+import type { BackendName } from './backend-names.js';
 import { kindOf } from './arguments.js';
 
 /** A named input of a public function: the name is what error messages call it. */
@@ -108,6 +109,29 @@ export function commonBackend(where: string, tensors: readonly NamedTensor[]): R
     });
   }
   return { name: registeredName(backend), backend };
+}
+
+/**
+ * The kernel of the one backend that holds all of `tensors`.
+ *
+ * @param kernels by the name of the backend whose tensors they read
+ * @throws BackendError for tensors on two backends, or on one without a kernel
+ */
+export function residentKernel<K>(
+  where: string,
+  kernels: Readonly<Record<BackendName, K>>,
+  tensors: readonly NamedTensor[],
+): { readonly kernel: K; readonly backend: tf.KernelBackend } {
+  const { name, backend } = commonBackend(where, tensors);
+  const kernel = (kernels as Readonly<Record<string, K | undefined>>)[name];
+  if (kernel !== undefined) return { kernel, backend };
+  throw new BackendError({
+    where,
+    input: tensors[0]!.name,
+    expected: `a tensor on one of the backends ${Object.keys(kernels).join(', ')}`,
+    received: `one on "${name}"`,
+    remedy: 'choose a supported backend with initBackend() before the tensors are made',
+  });
 }
 
 /** A second handle on a tensor's data: no copy, independent of the caller's `dispose()` and of `tf.tidy`. */

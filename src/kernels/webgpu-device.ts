@@ -70,6 +70,12 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
     return this.#backend.device.limits;
   }
 
+  /** How a dispatch arranges so many workgroups, none of its dimensions beyond what the device takes. */
+  gridOf(workgroups: number): [x: number, y: number] {
+    const across = Math.min(workgroups, this.limits.maxComputeWorkgroupsPerDimension);
+    return [across, Math.ceil(workgroups / across)];
+  }
+
   /** Whether a CPU plays the GPU: right, but with few threads and dear barriers. */
   get isSoftware(): boolean {
     return this.#backend.device.adapterInfo?.isFallbackAdapter === true;

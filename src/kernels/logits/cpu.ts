@@ -1,22 +1,16 @@
 /** Logits on tfjs' `cpu` backend: rows are copied tile by tile to where the SIMD module can sum them. */
-import type { DataId } from '@tensorflow/tfjs-core';
+import { cpuArray } from '../host-arrays.js';
 import { ownWorkspace } from '../simd/workspace.js';
-import { type HostArray, STATE_BYTES, hostStatistics } from './host.js';
+import { STATE_BYTES, hostStatistics } from './host.js';
 import type { LogitsKernel } from './request.js';
-
-/** The part of the backend that this kernel uses: values of a tensor without a copy. */
-interface CpuBackend {
-  readSync(dataId: DataId): HostArray;
-}
 
 /** Logits that are copied at once: 16 KiB, which stay in the first-level cache until they are summed. */
 const TILE = 4096;
 
 export const cpuLogits: LogitsKernel = (request) => {
-  const { cols } = request;
-  const backend = request.backend as unknown as CpuBackend;
-  const logits = backend.readSync(request.logits.dataId);
-  const labels = backend.readSync(request.labels.dataId);
+  const { backend, cols } = request;
+  const logits = cpuArray(backend, request.logits);
+  const labels = cpuArray(backend, request.labels);
   const workspace = ownWorkspace();
   const { simd } = workspace;
   const state = workspace.scratch(STATE_BYTES + TILE * Float32Array.BYTES_PER_ELEMENT);

@@ -4,12 +4,10 @@
  * What `cpu` and `wasm` share. How a row gets in front of the module is each backend's own.
  */
 import type { TensorInfo } from '@tensorflow/tfjs-core';
+import type { HostArray } from '../host-arrays.js';
 import type { Workspace } from '../simd/workspace.js';
 import { assertLabels } from './checks.js';
 import { type LogitsRequest, type PerStatistic, perStatistic } from './request.js';
-
-/** What tensors of the supported dtypes are made of on the host. */
-export type HostArray = Float32Array | Int32Array | Uint8Array;
 
 /** Bytes of a row's state and of the scratch behind it, see `foldLogits` in ../simd/assembly/logits.ts. */
 export const STATE_BYTES = 64;

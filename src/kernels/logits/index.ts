@@ -4,9 +4,8 @@
  * The public operation. What it refuses is in checks.ts; the mathematics, in float64, in reference.ts.
  */
 import * as tf from '@tensorflow/tfjs-core';
-import { BackendError } from '../../errors.js';
 import type { BackendName } from '../backend-names.js';
-import { commonBackend } from '../residency.js';
+import { residentKernel } from '../residency.js';
 import { WHERE, assertOptions, assertTensors } from './checks.js';
 import { cpuLogits } from './cpu.js';
 import { type LogitsKernel, type PerStatistic, perStatistic } from './request.js';
@@ -77,20 +76,10 @@ export function logitsStatistics(
 ): LogitsStatistics {
   assertOptions(options);
   assertTensors(logits, labels);
-  const { name, backend } = commonBackend(WHERE, [
+  const { kernel, backend } = residentKernel(WHERE, logitsKernels, [
     { name: 'logits', tensor: logits },
     { name: 'labels', tensor: labels },
   ]);
-  const kernel = (logitsKernels as Readonly<Record<string, LogitsKernel | undefined>>)[name];
-  if (kernel === undefined) {
-    throw new BackendError({
-      where: WHERE,
-      input: 'logits',
-      expected: `a tensor on one of the backends ${Object.keys(logitsKernels).join(', ')}`,
-      received: `one on "${name}"`,
-      remedy: 'choose a supported backend with initBackend() before the tensors are made',
-    });
-  }
   const { shape, size: rows } = labels;
   const results: PerStatistic<tf.TensorInfo> =
     rows === 0

@@ -23,7 +23,7 @@ export interface LogitsRequest {
   readonly logits: TensorInfo;
   /** `rows` integers, int32 or float32, not yet known to be columns. */
   readonly labels: TensorInfo;
-  /** Positive and finite, see `assertTemperature`. */
+  /** Positive and finite, see `assertOptions`. */
   readonly temperature: number;
 }
 

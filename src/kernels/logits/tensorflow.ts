@@ -5,6 +5,7 @@
  * float32: next to a large one, a flat rest of the distribution is then rounded away, always in the same direction.
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import { readArray } from '../host-arrays.js';
 import { type OpScope, RawDtype, type RawTensor, usesGpu, withOps } from '../tensorflow-ops.js';
 import { WHERE, assertLabels } from './checks.js';
 import { type LogitsKernel, type LogitsRequest, perStatistic, type StatisticName } from './request.js';
@@ -15,7 +16,6 @@ interface NodeBackend {
     get(dataId: object): { readonly values: unknown };
     set(dataId: object, data: object): void;
   };
-  readSync(dataId: object): ArrayLike<number>;
 }
 
 /**
@@ -29,7 +29,7 @@ export const tensorflowLogits: LogitsKernel = (request) => {
   const node = backend as unknown as NodeBackend;
   // Without a GPU all memory is the host's, and reading waits for nothing; with one, only what no op has used yet is.
   const isKnown = !usesGpu(backend) || node.tensorMap.get(labels.dataId).values !== null;
-  if (isKnown) assertLabels(node.readSync(labels.dataId), labels.shape, cols);
+  if (isKnown) assertLabels(readArray(backend, labels), labels.shape, cols);
   const results = withOps(backend, WHERE, (ops) => {
     const made = statistics(ops, request, isKnown);
     return perStatistic((name) => ops.keep(made[name]));

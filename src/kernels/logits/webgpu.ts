@@ -54,7 +54,7 @@ export const webgpuLogits: LogitsKernel = (request) => {
           ...statisticNames.map((name) => ({ source: results[name] })),
         ],
         uniforms: uniformsOf(window, temperature),
-        workgroups: gridOf(window.rows, device),
+        workgroups: device.gridOf(window.rows),
       });
     }
   } catch (error) {
@@ -70,12 +70,6 @@ function release({ backend }: LogitsRequest, results: PerStatistic<TensorInfo>):
 
 function bufferType(device: WebGpuDevice, info: TensorInfo): BufferType {
   return device.bufferDtype(info) === 'float32' ? 'f32' : 'i32';
-}
-
-/** A workgroup per row, in as many dimensions as it takes. */
-function gridOf(rows: number, { limits }: WebGpuDevice): [x: number, y: number] {
-  const across = Math.min(rows, limits.maxComputeWorkgroupsPerDimension);
-  return [across, Math.ceil(rows / across)];
 }
 
 /** A window of rows, and the bytes of the buffer that it lies in. */

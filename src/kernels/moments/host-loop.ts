@@ -8,6 +8,7 @@
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { Pending } from '../collect.js';
+import type { HostArray } from '../host-arrays.js';
 import {
   type InputKind,
   type Operand,
@@ -20,7 +21,7 @@ import {
 } from '../lowering/tiles.js';
 import type { SimdExports } from '../simd/instance.js';
 import type { Workspace } from '../simd/workspace.js';
-import { EVERYTHING, type HostArray, HostMask, HostMatrix, NOTHING, type Tile } from './host-views.js';
+import { EVERYTHING, HostMask, HostMatrix, NOTHING, type Tile } from './host-views.js';
 import { MomentsTable } from './record.js';
 import type { MatrixView, MomentsKernel, MomentsRequest } from './request.js';
 

@@ -4,11 +4,9 @@
  * A tile is read where the tensor is, if that is in the memory of the module and the elements of the tile are next to
  * each other; else it is copied into a block there, no larger than the tile.
  */
+import type { HostArray } from '../host-arrays.js';
 import type { SimdExports } from '../simd/instance.js';
 import type { MatrixView } from './request.js';
-
-/** What tensors of the supported dtypes are made of on the host. */
-export type HostArray = Float32Array | Int32Array | Uint8Array;
 
 /** How elements are stored, in the words of the functions of the module. */
 export type Storage = 'Float32' | 'Int32' | 'Bool';

@@ -5,12 +5,11 @@
  * else.
  */
 import * as tf from '@tensorflow/tfjs-core';
-import { BackendError } from '../../errors.js';
 import type { BackendName } from '../backend-names.js';
 import { Pending } from '../collect.js';
 import type { Expression } from '../expression.js';
 import { type ProgramNode, compile, programInputs } from '../program.js';
-import { type NamedTensor, commonBackend } from '../residency.js';
+import { type NamedTensor, residentKernel } from '../residency.js';
 import { cpuMoments } from './cpu.js';
 import { MomentsTable, liftRow } from './record.js';
 import type { ChannelRequest, MatrixView, MomentsKernel } from './request.js';
@@ -26,14 +25,8 @@ export const momentsKernels: Readonly<Record<BackendName, MomentsKernel>> = {
   tensorflow: tensorflowMoments,
 };
 
-/** A tensor seen as a matrix with the rows and columns of the pass, see `MatrixView`; nothing is copied. */
-export interface MatrixWindow {
-  readonly tensor: tf.Tensor;
-  readonly stride: number;
-  readonly offset: number;
-  /** 0 for one value per row. */
-  readonly step: 0 | 1;
-}
+/** A tensor seen as a matrix with the rows and columns of the pass; nothing is copied. */
+export type MatrixWindow = MatrixView<tf.Tensor>;
 
 /** A channel over the elements that a mask of the pass selects. */
 export interface MaskedExpression<M extends string = string> {
@@ -86,18 +79,19 @@ export function passTables<K extends string>(
     const tensor = pass.inputs[name]!;
     inputs.set(name, tensor instanceof tf.Tensor ? denseWindow(tensor, cols) : tensor);
   }
-  const masks = new Map<MatrixWindow, string>();
+  const masks = new Map<MatrixWindow, { readonly index: number; readonly name: string }>();
   const maskOf = channels.map(([, channel]): number | undefined => {
     const name = 'of' in channel ? channel.mask : 'mask';
     if (name === undefined) return undefined;
     const mask = 'of' in channel ? pass.masks![name]! : pass.mask;
     if (mask === undefined) return undefined;
-    if (!masks.has(mask)) masks.set(mask, name);
-    return [...masks.keys()].indexOf(mask);
+    const known = masks.get(mask) ?? { index: masks.size, name };
+    masks.set(mask, known);
+    return known.index;
   });
   const named: NamedTensor[] = [
     ...[...inputs].map(([name, { tensor }]) => ({ name, tensor })),
-    ...[...masks].map(([{ tensor }, name]) => ({ name, tensor })),
+    ...[...masks].map(([{ tensor }, { name }]) => ({ name, tensor })),
   ];
   const perChannel = (tableOf: (index: number) => MomentsTable): Record<K, MomentsTable> =>
     Object.fromEntries(channels.map(([channel], index) => [channel, tableOf(index)])) as Record<
@@ -107,17 +101,7 @@ export function passTables<K extends string>(
   if (named.length === 0) {
     return Pending.of(perChannel((index) => constantTable(nodes[outputs[index]!]!, rows, cols)));
   }
-  const { name, backend } = commonBackend(where, named);
-  const kernel = (momentsKernels as Readonly<Record<string, MomentsKernel | undefined>>)[name];
-  if (kernel === undefined) {
-    throw new BackendError({
-      where,
-      input: named[0]!.name,
-      expected: `a tensor on one of the backends ${Object.keys(momentsKernels).join(', ')}`,
-      received: `one on "${name}"`,
-      remedy: 'choose a supported backend with initBackend() before the tensors are made',
-    });
-  }
+  const { kernel, backend } = residentKernel(where, momentsKernels, named);
   // Nothing to reduce is nothing to launch: devices refuse empty buffers.
   if (rows === 0 || cols === 0) return Pending.of(perChannel(() => new MomentsTable(rows)));
   const requests = distinct(outputs.map((node, index) => ({ node, mask: maskOf[index] })));
@@ -125,7 +109,7 @@ export function passTables<K extends string>(
     backend,
     rows,
     cols,
-    inputs: new Map<string, MatrixView>(inputs),
+    inputs,
     masks: [...masks.keys()],
     nodes,
     channels: requests.channels,

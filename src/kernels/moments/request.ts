@@ -14,9 +14,9 @@ import type { MomentsTable } from './record.js';
  * A dense tensor has stride `cols`, offset 0 and step 1; a window of a wider matrix a larger stride; one value per row
  * stride 1 and step 0.
  */
-export interface MatrixView {
+export interface MatrixView<T extends TensorInfo = TensorInfo> {
   /** float32, int32 or bool. */
-  readonly tensor: TensorInfo;
+  readonly tensor: T;
   readonly stride: number;
   readonly offset: number;
   readonly step: 0 | 1;

@@ -4,29 +4,14 @@
  * Without a GPU the tensors are in host memory, and reading them once costs less than any temporary that an op would
  * write: the host's own kernel is several times as fast as the best sequence of ops.
  */
-import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import { readArray } from '../host-arrays.js';
 import { ownWorkspace } from '../simd/workspace.js';
 import { usesGpu } from '../tensorflow-ops.js';
 import { hostKernel } from './host-loop.js';
-import type { HostArray } from './host-views.js';
 import type { MomentsKernel } from './request.js';
 import { deviceMoments } from './tensorflow-device.js';
 
-/** The parts of the node backend that are used here. */
-interface NodeBackend {
-  readonly binding: { tensorDataSync(id: number): HostArray };
-  getInputTensorIds(tensors: readonly TensorInfo[]): number[];
-}
-
-const hostMoments = hostKernel({
-  workspace: ownWorkspace,
-  holdsTensors: false,
-  array: (backend: KernelBackend, info) => {
-    const node = backend as unknown as NodeBackend;
-    const [id] = node.getInputTensorIds([info]);
-    return node.binding.tensorDataSync(id!);
-  },
-});
+const hostMoments = hostKernel({ workspace: ownWorkspace, holdsTensors: false, array: readArray });
 
 export const tensorflowMoments: MomentsKernel = (request) =>
   usesGpu(request.backend) ? deviceMoments(request) : hostMoments(request);

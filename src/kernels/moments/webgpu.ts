@@ -125,7 +125,7 @@ function launchPass(
         ...group.buffers.map((source) => bindingOf(source, windows.get(source.dataId)!)),
       ],
       uniforms: passUniforms({ units, cols, chunks, chunkLength, views: placed }),
-      workgroups: gridOf(device, units, lanes),
+      workgroups: device.gridOf(teams(units, lanes)),
     });
   } catch (error) {
     device.release(records);
@@ -148,7 +148,7 @@ function joinChunks(device: WebGpuDevice, channels: number, launched: Launched):
       text: () => joinRecordsText(team),
       bindings: [{ source: records }, { source }],
       uniforms: Uint32Array.of(units, parts, chunks, WORKGROUP),
-      workgroups: gridOf(device, units, WORKGROUP),
+      workgroups: device.gridOf(units),
     });
   } catch (error) {
     device.release(records);
@@ -171,10 +171,8 @@ function teamOf(device: WebGpuDevice, channels: number, lanes: number): Team {
 }
 
 /** Workgroups for `units` that `lanes` invocations share each. */
-function gridOf(device: WebGpuDevice, units: number, lanes: number): [x: number, y: number] {
-  const groups = Math.ceil(units / (WORKGROUP / lanes));
-  const across = Math.min(groups, device.limits.maxComputeWorkgroupsPerDimension);
-  return [across, Math.ceil(groups / across)];
+function teams(units: number, lanes: number): number {
+  return Math.ceil(units / (WORKGROUP / lanes));
 }
 
 /** Where a view of a block is in what is bound of its tensor. */
