@@ -9,7 +9,7 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError, ShapeError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { type Expression, input, multiply } from '../kernels/expression.js';
-import { Moments, type MomentsTable, Pending } from '../kernels/index.js';
+import { type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 import { type Plan, plan, runPlans } from './plan.js';
 import { type ResponsePart, partTokens } from './policy-plans.js';
@@ -149,8 +149,8 @@ function aggregate(
   aggregation: LossAggregation,
 ): number {
   const { lossAggMode, lossScaleFactor = cols, dpSize, batchNumTokens, globalBatchSize } = aggregation;
-  const counts = Float64Array.from(counted, ({ count }) => count);
-  const sums = Float64Array.from(summed, (row) => new Moments(row).sum);
+  const counts = RowMoments.fromTable(counted).count;
+  const sums = RowMoments.fromTable(summed).sum;
   if (lossAggMode === 'seq-mean-token-sum-norm' && aggregation.semantics === 'verl-2026-01') {
     return total(sums) / lossScaleFactor;
   }

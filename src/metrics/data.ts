@@ -3,7 +3,7 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import { ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { input, subtract } from '../kernels/expression.js';
-import { Moments, type MomentsTable, Pending } from '../kernels/index.js';
+import { Moments, type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
 import { denseWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { explainedVariance } from './explained-variance.js';
@@ -137,15 +137,11 @@ function responsePlan(
   });
 }
 
-function sums(table: MomentsTable): Float64Array {
-  return Float64Array.from(table, (row) => new Moments(row).sum);
-}
-
 function scoreMetrics({ response }: RowLengths, { score, rewards }: ResponseTables): Metrics {
   const produced = (_sum: number, row: number): boolean => response[row] !== 0;
   return {
-    ...meanMaxMin('critic/score', momentsOf(sums(score).filter(produced))),
-    ...meanMaxMin('critic/rewards', momentsOf(sums(rewards).filter(produced))),
+    ...meanMaxMin('critic/score', momentsOf(RowMoments.fromTable(score).sum.filter(produced))),
+    ...meanMaxMin('critic/rewards', momentsOf(RowMoments.fromTable(rewards).sum.filter(produced))),
   };
 }
 

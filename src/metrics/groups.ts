@@ -7,7 +7,15 @@
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { input } from '../kernels/expression.js';
-import { type MomentsRow, Moments, Pending, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
+import {
+  type MomentsRow,
+  Moments,
+  Pending,
+  emptyRow,
+  liftRow,
+  mergeRows,
+  RowMoments,
+} from '../kernels/index.js';
 import { denseWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { type Plan, type PlanTables, plan, runPlans } from './plan.js';
@@ -123,7 +131,7 @@ function metricsOf(
   const produced = Array.from(rewards, ({ count }) => count > 0);
   const keptIds = ids.filter((_id, row) => produced[row]);
   const sumsOf = (table: typeof rewards): number[] =>
-    Array.from(table, (row) => new Moments(row).sum).filter((_sum, row) => produced[row]);
+    Array.from(RowMoments.fromTable(table).sum.filter((_sum, row) => produced[row]));
   const byReward = [...groupMoments(sumsOf(rewards), keptIds).values()];
   const byScore = [...groupMoments(sumsOf(scores), keptIds).values()];
   const compared = byReward.filter(({ count }) => count > 1);

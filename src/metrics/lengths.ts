@@ -2,7 +2,7 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError } from '../errors.js';
 import { constant, input } from '../kernels/expression.js';
-import { Moments, type MomentsTable, Pending } from '../kernels/index.js';
+import { Pending, RowMoments } from '../kernels/index.js';
 import { type MatrixWindow, passTables } from '../kernels/moments/pass.js';
 import { type RolloutBatch, type RowColumn, isTensorColumn, responseWidthOf } from './batch.js';
 import { type Plan, plan, runPlans } from './plan.js';
@@ -84,7 +84,7 @@ function columnValues(where: string, column: RowColumn): Pending<Float64Array> {
     cols: 1,
     inputs: { column },
     channels: { column: input('column') },
-  }).map(({ column: table }) => Float64Array.from(table, (row) => new Moments(row).sum));
+  }).map(({ column: table }) => RowMoments.fromTable(table).sum);
 }
 
 /** Counts the prompt part of the attention mask. */
@@ -94,8 +94,8 @@ function promptTokens(where: string, batch: RolloutBatch): () => Pending<Float64
   const mask: MatrixWindow = { tensor, stride: tensor.shape[1]!, offset: 0, step: 1 };
   const channels = { tokens: constant(1) };
   return () =>
-    passTables({ where, rows: batch.batchSize, cols, inputs: {}, channels, mask }).map(({ tokens }) =>
-      countsOf(tokens),
+    passTables({ where, rows: batch.batchSize, cols, inputs: {}, channels, mask }).map(
+      ({ tokens }) => RowMoments.fromTable(tokens).count,
     );
 }
 
@@ -106,12 +106,8 @@ function responsePlan(where: string, batch: RolloutBatch): Plan<Float64Array> {
     inputs: {},
     masks: { existing: attendedTokens(batch, batch.responseWidth!)! },
     channels: { tokens: { of: constant(1), mask: 'existing' } },
-    finish: ({ tokens }) => countsOf(tokens),
+    finish: ({ tokens }) => RowMoments.fromTable(tokens).count,
   });
-}
-
-function countsOf(table: MomentsTable): Float64Array {
-  return Float64Array.from(table, (row) => row.count);
 }
 
 /** @throws MissingInputError without an attention mask, or without the width that tells its parts apart */

@@ -1,6 +1,6 @@
 /** Importance weights ρ = π_train / π_rollout: their statistics, and what to make of them per token or per row. */
 import { clamp, exp, greater, less, min, select } from '../kernels/expression.js';
-import { Moments, type MomentsTable } from '../kernels/index.js';
+import { Moments, type MomentsTable, RowMoments } from '../kernels/index.js';
 import type { MaskedExpression } from '../kernels/moments/pass.js';
 import { insideRange, isIn } from './rollout-correction-interval.js';
 import type { Weighting } from './rollout-correction-options.js';
@@ -151,7 +151,7 @@ function tokenWeights(tables: WeightTables & BoundTables, isRaw: boolean): Weigh
 function sequenceWeights(logRatio: MomentsTable, weighting: Weighting, semantics: Semantics): Weights {
   const { upper } = weighting;
   const lower = lowerBound(weighting);
-  const raw = Float64Array.from(logRatio, (row) => Math.exp(held(new Moments(row).sum)));
+  const raw = RowMoments.fromTable(logRatio).sum.map((sum) => Math.exp(held(sum)));
   const ofRows = raw.map((weight) => appliedToRow(weight, weighting));
   const applied = spread(ofRows, logRatio);
   const logs = rowValues(logRatio, semantics, ({ sum }) => sum);
