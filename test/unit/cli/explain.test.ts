@@ -1,32 +1,19 @@
 /** `tensortally explain`, and the document that is made of the same entries. */
 import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test, vi, type MockInstance } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 import { catalogDocument } from '../../../src/cli/explain/document.js';
 import { rangeText } from '../../../src/cli/explain/wording.js';
 import { runCli } from '../../../src/cli/run-cli.js';
+import { captureConsole } from './captured-console.js';
 import { type MetricExplanation, metricCatalog } from '../../../src/metrics/index.js';
 
-let out: MockInstance<typeof console.log>;
-let err: MockInstance<typeof console.error>;
-
-beforeEach(() => {
-  out = vi.spyOn(console, 'log').mockReturnValue(undefined);
-  err = vi.spyOn(console, 'error').mockReturnValue(undefined);
-  vi.stubEnv('DEBUG', undefined);
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllEnvs();
-});
-
-const textOf = (spy: MockInstance): string => spy.mock.calls.flat().join('\n');
+const written = captureConsole();
 
 describe('explain', () => {
   test('says what one key means', async () => {
     expect(await runCli(['explain', 'critic/vf_explained_var'])).toBe(0);
-    const said = textOf(out);
+    const said = written.out();
     expect(said).toMatch(/^critic\/vf_explained_var\n/);
     expect(said).toMatch(/^ {2}formula +1 − Var\(returns − values\)/m);
     expect(said).toMatch(/^ {2}range +at most 1$/m);
@@ -38,8 +25,8 @@ describe('explain', () => {
 
   test('says what stands for the placeholders of a key', async () => {
     expect(await runCli(['explain', 'val-core/openai/gsm8k/acc/best@8/mean'])).toBe(0);
-    expect(textOf(out)).toMatch(/^ {2}source +openai\/gsm8k$/m);
-    expect(textOf(out)).toMatch(/^ {2}n +8$/m);
+    expect(written.out()).toMatch(/^ {2}source +openai\/gsm8k$/m);
+    expect(written.out()).toMatch(/^ {2}n +8$/m);
   });
 
   test('keeps its lines on the terminal', async () => {
@@ -47,14 +34,14 @@ describe('explain', () => {
     process.stdout.columns = 70;
     await runCli(['explain', 'variance_proxy/proxy3_pure_noise']);
     process.stdout.columns = columns;
-    const lines = textOf(out).split('\n');
+    const lines = written.out().split('\n');
     expect(lines.length).toBeGreaterThan(20);
     for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(70);
   });
 
   test('prints JSON that has everything', async () => {
     expect(await runCli(['explain', 'timing_s/gen', '--json'])).toBe(0);
-    const explained = JSON.parse(textOf(out)) as MetricExplanation;
+    const explained = JSON.parse(written.out()) as MetricExplanation;
     expect(explained).toMatchObject({
       key: 'timing_s/gen',
       entry: { key: 'timing_s/{stage}', unit: 's', range: { low: 0 } },
@@ -65,24 +52,24 @@ describe('explain', () => {
 
   test('without a key lists all of them', async () => {
     expect(await runCli(['explain'])).toBe(0);
-    const lines = textOf(out).split('\n');
+    const lines = written.out().split('\n');
     for (const { key } of metricCatalog) expect(lines).toContain(`  ${key}`);
     expect(lines).toContain('computeRolloutCorrection');
   });
 
   test('without a key has all entries as JSON', async () => {
     expect(await runCli(['explain', '--json'])).toBe(0);
-    expect((JSON.parse(textOf(out)) as { metrics: unknown }).metrics).toEqual(metricCatalog);
+    expect((JSON.parse(written.out()) as { metrics: unknown }).metrics).toEqual(metricCatalog);
   });
 
   test('refuses a key that is none with the nearest ones', async () => {
     expect(await runCli(['explain', 'actor/ppo_lk'])).toBe(1);
-    expect(textOf(err)).toMatch(/^ValueError: explainMetric: key: .*did you mean actor\/ppo_kl/);
+    expect(written.err()).toMatch(/^ValueError: explainMetric: key: .*did you mean actor\/ppo_kl/);
   });
 
   test.each([[['--json']], [['actor/ppo_kl']]])('--markdown does not go with %s', async (words) => {
     expect(await runCli(['explain', '--markdown', ...words])).toBe(1);
-    expect(textOf(err)).toContain('--markdown goes with nothing else');
+    expect(written.err()).toContain('--markdown goes with nothing else');
   });
 });
 

@@ -1,23 +1,10 @@
 /** The frame of the commands: what a person sees of help, of a wrong command line and of a refusal. */
 import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test, vi, type MockInstance } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { runCli } from '../../../src/cli/run-cli.js';
+import { captureConsole } from './captured-console.js';
 
-let out: MockInstance<typeof console.log>;
-let err: MockInstance<typeof console.error>;
-
-beforeEach(() => {
-  out = vi.spyOn(console, 'log').mockReturnValue(undefined);
-  err = vi.spyOn(console, 'error').mockReturnValue(undefined);
-  vi.stubEnv('DEBUG', undefined);
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllEnvs();
-});
-
-const textOf = (spy: MockInstance): string => spy.mock.calls.flat().join('\n');
+const written = captureConsole();
 
 describe('the command line', () => {
   test('has the version of the package', async () => {
@@ -27,12 +14,12 @@ describe('the command line', () => {
       version: string;
     };
     expect(await runCli(['--version'])).toBe(0);
-    expect(textOf(out)).toBe(version);
+    expect(written.out()).toBe(version);
   });
 
   test('lists the commands on request', async () => {
     expect(await runCli(['--help'])).toBe(0);
-    for (const command of ['doctor', 'link-tensorflow', 'demo']) expect(textOf(out)).toContain(command);
+    for (const command of ['doctor', 'link-tensorflow', 'demo']) expect(written.out()).toContain(command);
   });
 
   test.each([
@@ -44,9 +31,9 @@ describe('the command line', () => {
     ['an option without its value', ['link-tensorflow', '--python'], 'python'],
   ])('refuses %s with the help and a reason', async (_, words, reason) => {
     expect(await runCli(words)).toBe(1);
-    expect(textOf(err)).toContain('tensortally');
-    expect(textOf(err)).toContain('Options:');
-    expect(textOf(err)).toContain(reason);
+    expect(written.err()).toContain('tensortally');
+    expect(written.err()).toContain('Options:');
+    expect(written.err()).toContain(reason);
   });
 });
 
@@ -55,7 +42,7 @@ describe('a refusal', () => {
 
   test('is told in one line with its remedy', async () => {
     expect(await runCli(words)).toBe(1);
-    expect(textOf(err)).toMatch(/^BackendError: link-tensorflow: .*; .*$/);
+    expect(written.err()).toMatch(/^BackendError: link-tensorflow: .*; .*$/);
   });
 
   test.each([
@@ -64,6 +51,6 @@ describe('a refusal', () => {
   ])('shows its stack with %s', async (_, given, debug) => {
     vi.stubEnv('DEBUG', debug);
     expect(await runCli(given)).toBe(1);
-    expect(textOf(err)).toMatch(/\n {4}at /);
+    expect(written.err()).toMatch(/\n {4}at /);
   });
 });
