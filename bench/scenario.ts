@@ -5,7 +5,6 @@
  * tables) is the same for all.
  */
 import type { Closeness, Numbers } from './agreement.js';
-import type { HostTensors } from './peers/torch.js';
 
 /** Sizes that every scenario has a notion of; what they mean is in the size's label. */
 export const sizeNames = ['tiny', 'small', 'medium', 'large'] as const;
@@ -25,6 +24,14 @@ export interface Way {
   readonly closeness: Closeness;
   /** Where ways do different amounts of work: how much, see `TimedWay.units`, and in how many bytes. */
   readonly share?: { readonly units: number; readonly inputBytes: number };
+}
+
+/** Tensors on the host by name; a Uint8Array is a mask. */
+export type HostTensors = Readonly<Record<string, HostTensor>>;
+
+export interface HostTensor {
+  readonly values: Float32Array | Int32Array | Uint8Array;
+  readonly shape: readonly number[];
 }
 
 /** The same work for torch in a Python process, see peers/. */

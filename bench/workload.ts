@@ -7,7 +7,7 @@
  * @source AReaL, the decoupled GRPO examples gsm8k_grpo.yaml (W1) and boba_grpo.yaml (W2), four data-parallel ranks
  */
 import { type Random, bell, seeded } from './inputs.js';
-import type { HostTensor } from './peers/torch.js';
+import type { HostTensor } from './scenario.js';
 
 /** The batch of one data-parallel rank. */
 export interface WorkloadShape {

@@ -1,6 +1,6 @@
 /** Counts where tensors live in host memory (`cpu`, `wasm`): only the memory taken, since nothing else is a cost. */
 import type { KernelBackend } from '@tensorflow/tfjs-core';
-import { type Counts, Peak } from './index.js';
+import { type Counts, Peak } from './counts.js';
 
 /** The heap of tfjs' wasm backend. */
 interface Heap {

@@ -1,6 +1,6 @@
 /** Counts on TensorFlow's path for GPUs: ops run through the binding, tensors read, bytes of tensors that are alive. */
 import type { KernelBackend } from '@tensorflow/tfjs-core';
-import { type Counts, Peak } from './index.js';
+import { type Counts, Peak } from './counts.js';
 
 interface Output {
   readonly id: number;

@@ -5,7 +5,7 @@
  * mapped in it too.
  */
 import type { KernelBackend } from '@tensorflow/tfjs-core';
-import { type Counts, Peak } from './index.js';
+import { type Counts, Peak } from './counts.js';
 
 interface Buffer {
   readonly size: number;

@@ -15,15 +15,7 @@ import { ownPackage } from '../../src/cli/own-package.js';
 import { BackendError } from '../../src/errors.js';
 import type { Numbers } from '../agreement.js';
 import type { TimedWay } from '../measure/interleaved.js';
-import type { TorchWork } from '../scenario.js';
-
-/** Tensors on the host by name; a Uint8Array is a mask. */
-export type HostTensors = Readonly<Record<string, HostTensor>>;
-
-export interface HostTensor {
-  readonly values: Float32Array | Int32Array | Uint8Array;
-  readonly shape: readonly number[];
-}
+import type { HostTensor, HostTensors, TorchWork } from '../scenario.js';
 
 /** Arrays with the shapes that belong to them. */
 export function hostTensors<K extends string>(

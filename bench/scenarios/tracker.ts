@@ -5,8 +5,7 @@ import type { Numbers } from '../agreement.js';
 import { composedRecording } from '../composed/tracker.js';
 import { statisticsOf } from '../float64.js';
 import { deviceBytes, onDevice } from '../inputs.js';
-import type { HostTensor } from '../peers/torch.js';
-import { FLOAT32_PEER, OURS, type Scenario, type Size, type Work } from '../scenario.js';
+import { FLOAT32_PEER, type HostTensor, OURS, type Scenario, type Size, type Work } from '../scenario.js';
 import { Tally } from '../tally.js';
 import { type RecordCall, type Workload, type WorkloadShape, grpoWorkload } from '../workload.js';
 
