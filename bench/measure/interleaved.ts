@@ -51,6 +51,11 @@ const MAX_ROUNDS = 101;
 const MAX_WARM_UPS = 6;
 /** Two samples in a row that differ by less than this end the warm-up of a way. */
 const STEADY = 0.1;
+/**
+ * No way is warm before it has run this long: an engine compiles what it has seen often, so a call of a tenth of a
+ * millisecond costs twice as much in its first thousand runs as in its next.
+ */
+const WARM_UP_MS = 300;
 
 /**
  * Measures `ways` in turns; each round begins with another one, so that nobody always runs after the same neighbour.
@@ -92,14 +97,16 @@ export async function measureInterleaved<K extends string>(
   return { rounds: round, ways: timings };
 }
 
-/** Runs a way until two samples in a row agree; resolves to the repeats that make a sample long enough. */
+/** Runs a way until it is warm; resolves to the repeats that make a sample long enough. */
 async function warmUp(way: TimedWay): Promise<number> {
   let repeats = 1;
   let previous = Infinity;
-  for (let run = 0; run < MAX_WARM_UPS; run++) {
-    const each = (await way.time(repeats)) / repeats;
-    repeats = Math.max(1, Math.ceil(MIN_SAMPLE_MS / Math.max(each, 1e-6)));
-    if (Math.abs(each - previous) <= STEADY * each) break;
+  let spent = 0;
+  for (let run = 0; run < MAX_WARM_UPS || spent < WARM_UP_MS; run++) {
+    const each = Math.max((await way.time(repeats)) / repeats, 1e-6);
+    spent += each * repeats;
+    repeats = Math.max(1, Math.ceil(MIN_SAMPLE_MS / each));
+    if (Math.abs(each - previous) <= STEADY * each && spent >= WARM_UP_MS) break;
     previous = each;
   }
   return repeats;

@@ -83,8 +83,8 @@ describe('an interleaved measurement', () => {
     const machine = new FakeMachine();
     const drift = (call: number): number => 1 + call / 4;
     const ways = {
-      ours: machine.way('ours', (call) => 10 * drift(call)),
-      peer: machine.way('peer', (call) => 30 * drift(call)),
+      ours: machine.way('ours', (call) => 1000 * drift(call)),
+      peer: machine.way('peer', (call) => 3000 * drift(call)),
     };
     const { rounds, ways: found } = await measureInterleaved(ways, 'ours', {
       minRounds: 9,
@@ -138,10 +138,18 @@ describe('an interleaved measurement', () => {
 
   test('warms a way up until two samples in a row agree, and does not count them', async () => {
     const machine = new FakeMachine();
-    const ways = { ours: machine.way('ours', (call) => [80, 40, 10, 10][call] ?? 10) };
+    const ways = { ours: machine.way('ours', (call) => [800, 400, 100, 100][call] ?? 100) };
     const found = await measureInterleaved(ways, 'ours', { ...effort, clock: machine.clock });
     expect(machine.log).toHaveLength(4 + 3);
-    expect(found.ways.ours.intervalMs).toEqual([10, 10]);
+    expect(found.ways.ours.intervalMs).toEqual([100, 100]);
+  });
+
+  test('warms a quick way up for as long as an engine takes to compile it', async () => {
+    const machine = new FakeMachine();
+    const ways = { ours: machine.way('ours', () => (machine.now < 250 ? 0.2 : 0.1)) };
+    const found = await measureInterleaved(ways, 'ours', { ...effort, clock: machine.clock });
+    expect(machine.now).toBeGreaterThan(300);
+    expect(found.ways.ours.intervalMs[1]).toBeCloseTo(0.1, 12);
   });
 
   test('goes on while the interval is wide and the budget lasts', async () => {
