@@ -19,24 +19,19 @@ export const cpuLogits: LogitsKernel = (request) => {
   /** Rows that fit a tile together: copying costs by the call. */
   const together = Math.max(1, Math.floor(TILE / cols));
 
-  const fold = (row: number, inverseTemperature: number): void => {
+  const fold = (row: number, factor: number): void => {
     const start = row * cols;
     if (cols <= TILE) {
       const place = row % together;
       // A tensor that was cast from int32 still holds integers here; `set` converts them.
       if (place === 0) tile.set(logits.subarray(start, start + together * cols));
-      simd.foldLogits(
-        address + place * cols * Float32Array.BYTES_PER_ELEMENT,
-        cols,
-        inverseTemperature,
-        state,
-      );
+      simd.foldLogits(address + place * cols * Float32Array.BYTES_PER_ELEMENT, cols, factor, state);
       return;
     }
     for (let done = 0; done < cols; done += TILE) {
       const length = Math.min(TILE, cols - done);
       tile.set(logits.subarray(start + done, start + done + length));
-      simd.foldLogits(address, length, inverseTemperature, state);
+      simd.foldLogits(address, length, factor, state);
     }
   };
   return hostStatistics(request, { logits, labels, workspace, state, fold });

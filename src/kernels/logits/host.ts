@@ -19,8 +19,8 @@ interface HostRows {
   readonly workspace: Workspace;
   /** Address of `STATE_BYTES` bytes in the workspace. */
   readonly state: number;
-  /** Folds row `row` into the state. */
-  readonly fold: (row: number, inverseTemperature: number) => void;
+  /** Folds row `row` into the state; `factor` turns a difference of logits into an exponent of 2. */
+  readonly fold: (row: number, factor: number) => void;
 }
 
 /** Runs `fold` over all rows and writes the four statistics to tensors of the backend. */
@@ -35,14 +35,14 @@ export function hostStatistics(
   for (let row = 0; row < rows; row++) {
     numbers[at] = -Infinity;
     numbers.fill(0, at + 1, at + 4);
-    fold(row, 1 / temperature);
+    fold(row, 1 / (temperature * Math.LN2));
     const max = numbers[at];
     // Of nothing but −Infinity there is no distribution; NaN and +Infinity have made the sums NaN.
     const s1 = max === -Infinity ? NaN : numbers[at + 1]!;
     const logSum = Math.log(s1);
     const label = Math.fround(logits[row * cols + labels[row]!]!);
     logProbs[row] = (label - max) / temperature - logSum;
-    entropy[row] = logSum - numbers[at + 3]! / s1;
+    entropy[row] = logSum - (numbers[at + 3]! / s1) * Math.LN2;
     sumPiSquared[row] = numbers[at + 2]! / (s1 * s1);
     maxProb[row] = 1 / s1;
   }

@@ -32,7 +32,7 @@ export interface LogitsStatistics {
 }
 
 /** The kernels by the name of the backend whose tensors they read. */
-const logitsKernels: Readonly<Record<BackendName, LogitsKernel>> = {
+export const logitsKernels: Readonly<Record<BackendName, LogitsKernel>> = {
   cpu: cpuLogits,
   wasm: wasmLogits,
   webgpu: webgpuLogits,

@@ -17,8 +17,8 @@ export const wasmLogits: LogitsKernel = (request) => {
     labels,
     workspace,
     state,
-    fold: (row, inverseTemperature) => {
-      simd.foldLogits(logits.byteOffset + row * rowBytes, request.cols, inverseTemperature, state);
+    fold: (row, factor) => {
+      simd.foldLogits(logits.byteOffset + row * rowBytes, request.cols, factor, state);
     },
   });
 };

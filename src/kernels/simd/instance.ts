@@ -32,6 +32,7 @@ export function simdOn(memory: WasmMemory): SimdExports {
     compiled ??= new WebAssembly.Module(Uint8Array.from(atob(moduleBytes), (c) => c.charCodeAt(0)));
     simd = new WebAssembly.Instance(compiled, { env: { memory } }).exports as SimdExports;
     simd.prepareExponentials(0);
+    simd.prepareLogits(0);
     instances.set(memory, simd);
   }
   return simd;

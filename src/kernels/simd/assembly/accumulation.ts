@@ -112,10 +112,11 @@ export function accumulateDeviations<T>(
             high = v128.and(high, selected1);
           }
         } else {
-          let quad = v128.bitselect(loadQuad<T>(at), filling, selected);
-          lowest = minQuad<T>(lowest, quad);
-          highest = maxQuad<T>(highest, quad);
-          if (!areDeviations) quad = v128.and(quad, selected);
+          let quad = v128.and(loadQuad<T>(at), selected);
+          const filled = v128.or(quad, v128.andnot(filling, selected));
+          lowest = minQuad<T>(lowest, filled);
+          highest = maxQuad<T>(highest, filled);
+          if (areDeviations) quad = filled;
           low = lowPair<T>(quad);
           high = highPair<T>(quad);
         }

@@ -40,7 +40,7 @@ export {
   widenFloat32,
   widenInt32,
 } from './arithmetic.js';
-export { foldLogits } from './logits.js';
+export { foldLogits, prepareLogits } from './logits.js';
 export { prepareExponentials } from './exponentials.js';
 export { reduceBool, reduceConstant, reduceFloat32, reduceFloat64, reduceInt32 } from './moments.js';
 export { clearRecords } from './records.js';

@@ -1,10 +1,38 @@
 /**
  * Sums over the softmax of a row of logits, block by block with a running maximum.
  *
- * The state of a row is four float64 numbers: the largest logit m so far, and with x = (z − m) / temperature the sums
- * s₁ = Σ eˣ, s₂ = Σ e²ˣ, s₃ = Σ x eˣ. Exponentials are float32, four at a time; a few of them are summed in float32,
- * everything else in float64.
+ * The state of a row is four float64 numbers: the largest logit m so far, and with x = (z − m) / (temperature · ln 2)
+ * the sums s₁ = Σ 2ˣ, s₂ = Σ 4ˣ, s₃ = Σ x 2ˣ. Powers of 2 save the division of every exponent by ln 2. They are
+ * float32, four at a time; a few of them are summed in float32, everything else in float64.
  */
+
+// In globals and not literals for the reason that exponentials.ts gives.
+/** The lowest exponent: 2^x is 0 there and below. */
+let lowest = f32x4(0, 0, 0, 0);
+/** 1.5 · 2^23: added to a small number, the sum is rounded to an integer, which is in its last bits. */
+let rounding = f32x4(0, 0, 0, 0);
+let oneBits = i32x4(0, 0, 0, 0);
+
+/** 2^r on |r| ≤ ½, exact at 0, by minimax: its relative error is below 1e-7 before rounding. */
+let one = f32x4(0, 0, 0, 0);
+let p1 = f32x4(0, 0, 0, 0);
+let p2 = f32x4(0, 0, 0, 0);
+let p3 = f32x4(0, 0, 0, 0);
+let p4 = f32x4(0, 0, 0, 0);
+let p5 = f32x4(0, 0, 0, 0);
+
+/** Sets the constants. `zero` is 0, which the compiler must not know. */
+export function prepareLogits(zero: f32): void {
+  lowest = f32x4.splat(-127 + zero);
+  rounding = f32x4.splat(12582912 + zero);
+  oneBits = i32x4.splat(0x3f800000 + <i32>zero);
+  one = f32x4.splat(1 + zero);
+  p1 = f32x4.splat(0.693147 + zero);
+  p2 = f32x4.splat(0.24022242 + zero);
+  p3 = f32x4.splat(0.055507336 + zero);
+  p4 = f32x4.splat(0.009671513 + zero);
+  p5 = f32x4.splat(0.0013264728 + zero);
+}
 
 /** Logits between two looks at the maximum: 8 KiB, which the second look finds in the first-level cache. */
 const BLOCK: i32 = 2048;
@@ -36,11 +64,11 @@ function largest(x: usize, n: i32): f32 {
   return top;
 }
 
-/** e^x for x ≤ 0 in float64: 0 below −745, a relative error of about 1e-15 above. */
-function exponential(x: f64): f64 {
-  if (x < -708) return 0;
-  const n = nearest(x * 1.4426950408889634);
-  const r = x - n * 0.6931471803691238 - n * 1.9082149292705877e-10;
+/** 2^x for x ≤ 0 in float64: 0 below −1021, a relative error of about 1e-15 above. */
+function powerOfTwo(x: f64): f64 {
+  if (x < -1021) return 0;
+  const n = nearest(x);
+  const r = (x - n) * 0.6931471805599453;
   // Taylor's series of e^r on |r| ≤ 0.347, where its 14th term is below 1e-17.
   let p: f64 = 1;
   for (let k: f64 = 13; k > 0; k -= 1) p = 1 + (p * r) / k;
@@ -65,23 +93,32 @@ function pad(x: usize, n: i32, to: usize): void {
 /**
  * Adds `n` logits at `x` to the state of their row at `state`, 32 bytes that 16 bytes of scratch follow.
  *
- * A fresh state is −Infinity, 0, 0, 0. NaN or +Infinity among the logits leave s₁ NaN. m stays −Infinity, and the sums
+ * `factor` is 1 / (temperature · ln 2). A fresh state is −Infinity, 0, 0, 0. NaN or +Infinity among the logits leave s₁ NaN. m stays −Infinity, and the sums
  * 0, where every logit is −Infinity.
  */
-export function foldLogits(x: usize, n: i32, inverseTemperature: f32, state: usize): void {
+export function foldLogits(x: usize, n: i32, factor: f32, state: usize): void {
   let m = <f32>load<f64>(state);
   let s1 = load<f64>(state, 8);
   let s2 = load<f64>(state, 16);
   let s3 = load<f64>(state, 24);
-  const scale = f32x4.splat(inverseTemperature);
+  const scale = f32x4.splat(factor);
+  const low = lowest;
+  const magic = rounding;
+  const bits = oneBits;
+  const c0 = one;
+  const c1 = p1;
+  const c2 = p2;
+  const c3 = p3;
+  const c4 = p4;
+  const c5 = p5;
 
   while (n > 0) {
     const length = min(n, BLOCK);
     const top = largest(x, length);
     if (top > m) {
       if (m >= LOWEST) {
-        const shift = (<f64>m - <f64>top) * <f64>inverseTemperature;
-        const w = exponential(shift);
+        const shift = (<f64>m - <f64>top) * <f64>factor;
+        const w = powerOfTwo(shift);
         s3 = w * (s3 + shift * s1);
         s2 *= w * w;
         s1 *= w;
@@ -103,24 +140,18 @@ export function foldLogits(x: usize, n: i32, inverseTemperature: f32, state: usi
         let t2 = t1;
         let t3 = t1;
         for (; at < end; at += 16) {
-          // The lower bound is where e^x is 0 below; NaN passes it, since NaN < y is false.
-          const y = f32x4.pmax(f32x4.mul(f32x4.sub(v128.load(at), base), scale), f32x4.splat(-88));
-          // n = y / ln 2, rounded: the low bits of y / ln 2 + 1.5 · 2^23 are n. Shifted, they are the exponent of 2^n.
-          const shifted = f32x4.add(f32x4.mul(y, f32x4.splat(1.4426950408889634)), f32x4.splat(12582912));
-          const whole = f32x4.sub(shifted, f32x4.splat(12582912));
-          // ln 2 in two parts, the first with trailing zeros, so that n times it is exact.
-          const r = f32x4.sub(
-            f32x4.sub(y, f32x4.mul(whole, f32x4.splat(0.693359375))),
-            f32x4.mul(whole, f32x4.splat(-2.1219444e-4)),
-          );
-          // Minimax polynomial of e^r on |r| ≤ ln 2 / 2, exact at 0; its relative error is below 1e-7.
-          let p = f32x4.add(f32x4.mul(r, f32x4.splat(0.008290272)), f32x4.splat(0.04189816));
-          p = f32x4.add(f32x4.mul(r, p), f32x4.splat(0.16667639));
-          p = f32x4.add(f32x4.mul(r, p), f32x4.splat(0.49999148));
-          p = f32x4.add(f32x4.mul(r, p), f32x4.splat(0.9999997));
-          p = f32x4.add(f32x4.mul(r, p), f32x4.splat(1));
+          // NaN passes the lower bound, since NaN < y is false.
+          const y = f32x4.pmax(f32x4.mul(f32x4.sub(v128.load(at), base), scale), low);
+          // The low bits of `shifted` are y rounded to an integer. Shifted left, they are the exponent of its power.
+          const shifted = f32x4.add(y, magic);
+          const r = f32x4.sub(y, f32x4.sub(shifted, magic));
+          let p = f32x4.add(f32x4.mul(r, c5), c4);
+          p = f32x4.add(f32x4.mul(r, p), c3);
+          p = f32x4.add(f32x4.mul(r, p), c2);
+          p = f32x4.add(f32x4.mul(r, p), c1);
+          p = f32x4.add(f32x4.mul(r, p), c0);
           // A product, not a sum of exponents, which would turn a NaN into a number.
-          const e = f32x4.mul(p, i32x4.add(i32x4.shl(shifted, 23), i32x4.splat(0x3f800000)));
+          const e = f32x4.mul(p, i32x4.add(i32x4.shl(shifted, 23), bits));
           t1 = f32x4.add(t1, e);
           t2 = f32x4.add(t2, f32x4.mul(e, e));
           t3 = f32x4.add(t3, f32x4.mul(e, y));
