@@ -152,11 +152,16 @@ export function retainTensor(tensor: tf.Tensor): RetainedTensor {
   const { backend } = engineInternals().state.tensorInfo.get(tensor.dataId)!;
   backend.incRef(tensor.dataId);
   const { dataId, shape, dtype } = tensor;
-  const handle = tf.keep(engine.makeTensorFromTensorInfo({ dataId, shape, dtype }, backend));
+  return holdTensor(engine.makeTensorFromTensorInfo({ dataId, shape, dtype }, backend));
+}
+
+/** Keeps a tensor of our own until `release()`, whatever `tf.tidy` it was made in. */
+export function holdTensor(tensor: tf.Tensor): RetainedTensor {
+  tf.keep(tensor);
   return {
-    tensor: handle,
+    tensor,
     release: () => {
-      handle.dispose();
+      tensor.dispose();
     },
   };
 }

@@ -8,13 +8,14 @@ import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import { runningBackend } from './residency.js';
+import { isSoftwareAdapter } from './webgpu-internals.js';
 
 /** What the driver says about the processor behind a WebGPU device. */
 export interface AdapterDescription {
   /** For people, e.g. `nvidia ada (NVIDIA GeForce RTX 4090)`. */
   readonly device: string;
   readonly driver?: string;
-  /** A CPU that plays a GPU (SwiftShader, llvmpipe): right, but slow. */
+  /** Whether a CPU plays the GPU. */
   readonly isSoftware: boolean;
   /** Optional features that the device was made with. */
   readonly features: readonly string[];
@@ -172,12 +173,10 @@ export function webGpuPackageVersion(): string | undefined {
 function describe(info: AdapterInfo, features: readonly string[]): AdapterDescription {
   const name = [info.vendor, info.architecture].filter((part) => part !== '').join(' ');
   const detail = info.device || info.description;
-  const isSoftware =
-    info.isFallbackAdapter === true || /swiftshader|llvmpipe|lavapipe/i.test(`${name} ${info.description}`);
   return {
     device: detail === '' ? name : `${name} (${detail})`,
     ...(info.description === '' || info.description === detail ? {} : { driver: info.description }),
-    isSoftware,
+    isSoftware: isSoftwareAdapter(info),
     features,
   };
 }

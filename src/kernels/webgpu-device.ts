@@ -17,8 +17,10 @@ import {
   MAP_READ,
   type TfjsWebGpuBackend,
   assertInternals,
+  isSoftwareAdapter,
 } from './webgpu-internals.js';
 import { DeviceBuffer, type Launch, Launcher } from './webgpu-launch.js';
+import { DeviceWork } from './webgpu-work.js';
 
 export type { GpuLimits } from './webgpu-internals.js';
 export { type Binding, DeviceBuffer, type Launch } from './webgpu-launch.js';
@@ -47,6 +49,8 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
   readonly #staging: BufferPool;
   /** Error scopes whose outcome the device has not told yet. */
   readonly #openScopes = new Set<Promise<void>>();
+  /** What stays on the device and no read-back has proven yet. */
+  readonly #unproven = new Set<DeviceWork>();
   #fault: GpuError | undefined;
   #lost: string | undefined;
 
@@ -78,7 +82,8 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
 
   /** Whether a CPU plays the GPU: right, but with few threads and dear barriers. */
   get isSoftware(): boolean {
-    return this.#backend.device.adapterInfo?.isFallbackAdapter === true;
+    const { adapterInfo } = this.#backend.device;
+    return adapterInfo !== undefined && isSoftwareAdapter(adapterInfo);
   }
 
   /**
@@ -113,6 +118,11 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
     this.#launcher.record(launch, prepared);
   }
 
+  /** To be called before launches whose results stay on the device for more than the next read-back. */
+  beginWork(): DeviceWork {
+    return new DeviceWork(this.#unproven);
+  }
+
   /** Contents of the buffers behind `blocks`, in order: one submit, one mapping. */
   async read(blocks: readonly DeviceBuffer[]): Promise<ArrayBuffer[]> {
     if (this.#lost !== undefined) throw this.#deviceLost();
@@ -129,6 +139,7 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
       }
       backend.submitQueue();
     });
+    const submitted = [...this.#unproven];
     // Everything that was recorded is submitted, so nothing waiting to be used again is in use.
     this.#results.trim();
     this.#staging.trim();
@@ -140,6 +151,7 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
       staging.destroy();
       throw error;
     }
+    for (const work of submitted) work.forget();
     const bytes = staging.getMappedRange(0, total);
     let end = 0;
     const contents = blocks.map(({ size }) => bytes.slice(end, (end += size)));
@@ -188,6 +200,7 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
     this.#launcher.forget();
     this.#results.forget();
     this.#staging.forget();
+    for (const work of this.#unproven) work.blame(firstLine(fault.message));
     throw this.#faultError(fault.message, fault);
   }
 
@@ -196,7 +209,7 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
       {
         where: 'collect',
         expected: 'the webgpu device to run without errors',
-        received: message.split('\n')[0]!,
+        received: firstLine(message),
         remedy:
           'results since the last read-back are unusable; free device memory or pass fewer elements at once',
       },
@@ -212,4 +225,9 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
       remedy: 'restart the process, or call initBackend() and create the tensors again',
     });
   }
+}
+
+/** Dawn's messages go on with the calls that led there. */
+function firstLine(message: string): string {
+  return message.split('\n')[0]!;
 }

@@ -43,15 +43,30 @@ export interface GpuBinding {
   readonly resource: { readonly buffer: GpuBuffer; readonly offset: number; readonly size: number };
 }
 
+/** What the driver says about the processor. */
+export interface GpuAdapterInfo {
+  readonly vendor?: string;
+  readonly architecture?: string;
+  readonly description?: string;
+  readonly subgroupMinSize?: number;
+  readonly subgroupMaxSize?: number;
+  readonly isFallbackAdapter?: boolean;
+}
+
+/** Whether a CPU plays the GPU (SwiftShader, llvmpipe): right, but slow. Not every such driver admits it. */
+export function isSoftwareAdapter(info: GpuAdapterInfo): boolean {
+  const { vendor, architecture, description, isFallbackAdapter } = info;
+  return (
+    isFallbackAdapter === true ||
+    [vendor, architecture, description].some((name) => /swiftshader|llvmpipe|lavapipe/i.test(name ?? ''))
+  );
+}
+
 export interface GpuDevice {
   readonly limits: GpuLimits;
   readonly features: { has(name: string): boolean };
   /** Absent before 2025. */
-  readonly adapterInfo?: {
-    readonly subgroupMinSize?: number;
-    readonly subgroupMaxSize?: number;
-    readonly isFallbackAdapter?: boolean;
-  };
+  readonly adapterInfo?: GpuAdapterInfo;
   readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
   readonly queue: { writeBuffer(buffer: GpuBuffer, offset: number, data: ArrayBufferView): void };
   createBuffer(descriptor: { size: number; usage: number }): GpuBuffer;

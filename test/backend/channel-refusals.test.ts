@@ -152,7 +152,7 @@ describe.each(CASES)('$name', ({ call, error, message }) => {
       );
       expect(failure).toBeInstanceOf(error);
       expect((failure as Error).message).toMatch(message);
-      tf.dispose([inputs, mask]);
+      tf.dispose([inputs, mask as tf.TensorContainer]);
     });
   });
 });

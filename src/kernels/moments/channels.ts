@@ -7,8 +7,16 @@ import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
 import { kindOf } from '../arguments.js';
 import { Pending } from '../collect.js';
 import { type Expression, type Operand, expressionOf, inputNames } from '../expression.js';
+import { type MaskTensor, assertMask } from '../masks/compact-mask.js';
 import { type NamedTensor, assertNumericTensor } from '../residency.js';
-import { type MomentsOptions, assertRank, checkedOptions, isRecord, sizeOf } from './checks.js';
+import {
+  type MomentsOptions,
+  type NamedMask,
+  assertRank,
+  checkedOptions,
+  isRecord,
+  sizeOf,
+} from './checks.js';
 import { type MaskedExpression, type MatrixWindow, denseWindow, passTables, rowWindow } from './pass.js';
 import type { Moments, MomentsTable } from './record.js';
 import type { RowMoments } from './row-moments.js';
@@ -24,7 +32,8 @@ export type Channel<M extends string = string> =
     };
 
 /** No mask, one mask for all channels, or named masks that channels choose from. */
-export type ChannelMasks<M extends string = string> = tf.Tensor | Readonly<Record<M, tf.Tensor>> | undefined;
+export type ChannelMasks<M extends string = string> =
+  MaskTensor | Readonly<Record<M, MaskTensor>> | undefined;
 
 const WHERE = 'channelMoments';
 
@@ -39,7 +48,8 @@ const WHERE = 'channelMoments';
  *   `{ of: expression, mask: 'name' }` to reduce it over a mask of its own
  * @param inputs the tensors that the expressions name; float32, int32 or bool, rank 1 to 4. Others may be there too.
  * @param mask same shape as the widest input, or one value per row; every non-zero element selects. A record of masks
- *   is for channels that name theirs. Left out, all elements count.
+ *   is for channels that name theirs. Left out, all elements count. `compactMask` makes one that several calls share
+ *   faster.
  * @returns `Moments` by channel, or `RowMoments` (one per row) with `axis: -1`
  * @throws MissingInputError, DisposedTensorError, DtypeError, ShapeError, ValueError for inputs and options that do
  *   not fit; BackendError for tensors that live on two backends, or if the device reported a fault
@@ -111,7 +121,7 @@ function launchChannels(
   const isFlat = axis === undefined && [...values, ...masks].every(({ tensor }) => isWhole(tensor, shape));
   const rows = isFlat ? 1 : sizeOf(shape.slice(0, -1));
   const cols = isFlat ? sizeOf(shape) : shape.at(-1)!;
-  const windows = (all: readonly NamedTensor[]): Record<string, MatrixWindow> =>
+  const windows = (all: readonly NamedMask[]): Record<string, MatrixWindow> =>
     Object.fromEntries(
       all.map(({ name, tensor }) => [
         name,
@@ -222,25 +232,25 @@ function namedInputs(
 function namedMasks(
   channels: Readonly<Record<string, Expression | MaskedExpression>>,
   mask: ChannelMasks,
-): NamedTensor[] {
+): NamedMask[] {
   if (mask === undefined) return [];
-  const all: NamedTensor[] = isRecord(mask)
+  const all: NamedMask[] = isRecord(mask)
     ? Object.values(channels).flatMap((channel) =>
         'of' in channel && channel.mask !== undefined
-          ? [{ name: channel.mask, tensor: mask[channel.mask] as tf.Tensor }]
+          ? [{ name: channel.mask, tensor: mask[channel.mask]! }]
           : [],
       )
     : [{ name: 'mask', tensor: mask }];
   const used = [...new Map(all.map((named) => [named.name, named])).values()];
   for (const named of used) {
-    assertNumericTensor(WHERE, named.name, named.tensor);
+    assertMask(WHERE, named.name, named.tensor);
     assertRank(WHERE, named);
   }
   return used;
 }
 
 /** The shape that all tensors have or are broadcast to, the widest among them. */
-function commonShape(tensors: readonly NamedTensor[]): readonly number[] {
+function commonShape(tensors: readonly NamedMask[]): readonly number[] {
   const [first, ...others] = tensors;
   if (first === undefined) {
     throw new MissingInputError({
@@ -275,11 +285,11 @@ function commonShape(tensors: readonly NamedTensor[]): readonly number[] {
   return shape;
 }
 
-function isWhole(tensor: tf.Tensor, shape: readonly number[]): boolean {
+function isWhole(tensor: MaskTensor, shape: readonly number[]): boolean {
   return sameShape(tensor.shape, shape);
 }
 
-function isPerRow(tensor: tf.Tensor, shape: readonly number[]): boolean {
+function isPerRow(tensor: MaskTensor, shape: readonly number[]): boolean {
   const perRow = shape.slice(0, -1);
   return perRow.length > 0 && (sameShape(tensor.shape, perRow) || sameShape(tensor.shape, [...perRow, 1]));
 }

@@ -1,6 +1,7 @@
 /** What the moments operations refuse, and in which words. */
 import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../arguments.js';
+import { type MaskTensor, assertMask } from '../masks/compact-mask.js';
 import { type NamedTensor, assertNumericTensor } from '../residency.js';
 import type { NonFinitePolicy } from './record.js';
 
@@ -10,6 +11,12 @@ export interface MomentsOptions {
   readonly axis?: -1 | undefined;
   /** What selected NaN and ±Infinity do to the result; default `'propagate'`. */
   readonly nonFinite?: NonFinitePolicy | undefined;
+}
+
+/** A mask as the caller calls it. */
+export interface NamedMask {
+  readonly name: string;
+  readonly tensor: MaskTensor;
 }
 
 /**
@@ -22,9 +29,9 @@ export interface MomentsOptions {
 export function assertTensors(
   where: string,
   named: readonly NamedTensor[],
-  mask: NamedTensor | undefined,
+  mask: NamedMask | undefined,
 ): void {
-  const [first, ...others] = named;
+  const [first] = named;
   if (first === undefined) {
     throw new MissingInputError({
       where,
@@ -34,10 +41,11 @@ export function assertTensors(
       remedy: 'pass a tensor or a record of named tensors',
     });
   }
-  if (mask !== undefined) others.push(mask);
-  for (const { name, tensor } of [first, ...others]) assertNumericTensor(where, name, tensor);
+  for (const { name, tensor } of named) assertNumericTensor(where, name, tensor);
+  if (mask !== undefined) assertMask(where, mask.name, mask.tensor);
   assertRank(where, first);
-  for (const other of others) assertSameShape(where, other, first);
+  for (const other of named.slice(1)) assertSameShape(where, other, first);
+  if (mask !== undefined) assertSameShape(where, mask, first);
 }
 
 /**
@@ -78,7 +86,7 @@ function assertAxis(where: string, axis: number | undefined): void {
 }
 
 /** @throws ShapeError for a tensor of rank 0 or above 4 */
-export function assertRank(where: string, { name, tensor }: NamedTensor): void {
+export function assertRank(where: string, { name, tensor }: NamedMask): void {
   if (tensor.rank >= 1 && tensor.rank <= 4) return;
   throw new ShapeError({
     where,
@@ -89,7 +97,7 @@ export function assertRank(where: string, { name, tensor }: NamedTensor): void {
   });
 }
 
-function assertSameShape(where: string, { name, tensor }: NamedTensor, reference: NamedTensor): void {
+function assertSameShape(where: string, { name, tensor }: NamedMask, reference: NamedTensor): void {
   const { shape } = reference.tensor;
   if (tensor.rank === shape.length && tensor.shape.every((n, axis) => n === shape[axis])) return;
   throw new ShapeError({

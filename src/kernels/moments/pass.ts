@@ -8,6 +8,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import type { BackendName } from '../backend-names.js';
 import { Pending } from '../collect.js';
 import type { Expression } from '../expression.js';
+import { CompactMask, type MaskTensor } from '../masks/compact-mask.js';
 import { type ProgramNode, compile, programInputs } from '../program.js';
 import { type NamedTensor, residentKernel } from '../residency.js';
 import { cpuMoments } from './cpu.js';
@@ -51,13 +52,17 @@ export interface MomentsPass {
 }
 
 /** A dense window of `cols` columns. */
-export function denseWindow(tensor: tf.Tensor, cols: number): MatrixWindow {
-  return { tensor, stride: cols, offset: 0, step: 1 };
+export function denseWindow(tensor: MaskTensor, cols: number): MatrixWindow {
+  return { ...elementsOf(tensor), stride: cols, offset: 0, step: 1 };
 }
 
 /** One value per row. */
-export function rowWindow(tensor: tf.Tensor): MatrixWindow {
-  return { tensor, stride: 1, offset: 0, step: 0 };
+export function rowWindow(tensor: MaskTensor): MatrixWindow {
+  return { ...elementsOf(tensor), stride: 1, offset: 0, step: 0 };
+}
+
+function elementsOf(tensor: MaskTensor): Pick<MatrixWindow, 'tensor' | 'isPacked'> {
+  return tensor instanceof CompactMask ? tensor.stored('passTables', 'mask') : { tensor };
 }
 
 /**

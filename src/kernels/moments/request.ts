@@ -20,6 +20,11 @@ export interface MatrixView<T extends TensorInfo = TensorInfo> {
   readonly stride: number;
   readonly offset: number;
   readonly step: 0 | 1;
+  /**
+   * Whether the elements are not those of the tensor, which is int32 then, but their bits, the lowest ones first. Only
+   * of masks, and only where `compactMask` packs them.
+   */
+  readonly isPacked?: boolean;
 }
 
 /** Whether the elements of a view of `cols` columns are all elements of its tensor, in order. */

@@ -41,7 +41,7 @@ export interface Chunking {
 
 /** What a binding shows of a tensor, and where the elements of its views are in there. */
 export interface Window {
-  /** In elements of the tensor. */
+  /** In elements of the tensor; of a packed mask those are words. */
   readonly first: number;
   readonly length: number;
 }
@@ -62,6 +62,9 @@ const SOFTWARE_TUNING: Tuning = { wantedUnits: 64, perLane: 256 };
 export function tuningFor({ isSoftware }: { readonly isSoftware: boolean }): Tuning {
   return isSoftware ? SOFTWARE_TUNING : GPU_TUNING;
 }
+
+/** Elements of a mask in a word. */
+export const WORD_BITS = 32;
 
 /** Chunks are not cut smaller than this, so that small tensors stay one unit. */
 const MIN_CHUNK = 2048;
@@ -181,22 +184,26 @@ export function blocksOf(
     recordBytes * block.rows * chunkingOf(block.rows, block.cols, tuning).chunks <= bytes &&
     [...windowsOf(views, block, limits).values()].every(({ length }) => 4 * length <= bytes);
   if (fits(whole)) return [whole];
-  // Halving finds a size within a factor of two of the largest, and a cut at a multiple of 64 elements stays aligned.
-  let [height, width] = [rows, cols];
-  while (height > 1 && !fits({ ...whole, rows: height })) height = Math.ceil(height / 2);
-  while (width > 1 && !fits({ ...whole, rows: height, cols: width })) width = halfOf(width);
-  const blocks: Block[] = [];
-  for (let firstRow = 0; firstRow < rows; firstRow += height) {
-    for (let firstCol = 0; firstCol < cols; firstCol += width) {
-      blocks.push({
-        firstRow,
-        rows: Math.min(height, rows - firstRow),
-        firstCol,
-        cols: Math.min(width, cols - firstCol),
-      });
+  const cut = (height: number, width: number): Block[] => {
+    const blocks: Block[] = [];
+    for (let firstRow = 0; firstRow < rows; firstRow += height) {
+      for (let firstCol = 0; firstCol < cols; firstCol += width) {
+        blocks.push({
+          firstRow,
+          rows: Math.min(height, rows - firstRow),
+          firstCol,
+          cols: Math.min(width, cols - firstCol),
+        });
+      }
     }
-  }
-  return blocks;
+    return blocks;
+  };
+  // Halving finds a size within a factor of two of the largest, and a cut at a multiple of 64 elements stays aligned.
+  // Blocks of one size need not fit alike: a binding begins at a multiple of some bytes, before most of them.
+  let [height, width] = [rows, cols];
+  while (height > 1 && !cut(height, width).every(fits)) height = Math.ceil(height / 2);
+  while (width > 1 && !cut(height, width).every(fits)) width = halfOf(width);
+  return cut(height, width);
 }
 
 function halfOf(width: number): number {
@@ -217,9 +224,11 @@ export function windowsOf(
 ): Map<object, Window> {
   const alignment = minStorageBufferOffsetAlignment / 4;
   const windows = new Map<object, Window>();
-  for (const { tensor, stride, offset, step } of views) {
-    const begin = block.firstRow * stride + offset + block.firstCol * step;
-    const end = begin + (block.rows - 1) * stride + (block.cols - 1) * step + 1;
+  for (const { tensor, stride, offset, step, isPacked } of views) {
+    const perElement = isPacked === true ? WORD_BITS : 1;
+    const start = block.firstRow * stride + offset + block.firstCol * step;
+    const stop = start + (block.rows - 1) * stride + (block.cols - 1) * step + 1;
+    const [begin, end] = [Math.floor(start / perElement), Math.ceil(stop / perElement)];
     const other = windows.get(tensor.dataId);
     const first = Math.min(other?.first ?? Infinity, alignment * Math.floor(begin / alignment));
     // A whole vector of four where there is one: the last one is read as such.

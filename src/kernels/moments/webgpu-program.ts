@@ -27,6 +27,8 @@ export interface BufferShape {
   readonly type: WgslType;
   /** Whether it is read as vectors of four, since every view of it begins and strides by multiples of four. */
   readonly isVector: boolean;
+  /** Whether the elements are the bits of words, in a word four at a time if they are vectors. */
+  readonly isPacked: boolean;
 }
 
 /** What the text of a shader depends on, and nothing else. */
@@ -132,14 +134,27 @@ struct Uniforms {
 @group(0) @binding(0) var<storage, read_write> records: array<Moments>;
 ${buffers
   .map(
-    ({ type, isVector }, b) =>
-      `@group(0) @binding(${b + 1}) var<storage, read> buffer${b}: array<${isVector ? `vec4<${type}>` : type}>;`,
+    ({ type, isVector, isPacked }, b) =>
+      `@group(0) @binding(${b + 1}) var<storage, read> buffer${b}: array<${isPacked ? 'u32' : isVector ? `vec4<${type}>` : type}>;`,
   )
   .join('\n')}
+${buffers.map(({ isPacked }, b) => (isPacked ? bitsText(b) : '')).join('')}
 @group(0) @binding(${buffers.length + 1}) var<uniform> uniforms: Uniforms;`,
     lowered?.text ?? '',
     mainText(team, body),
   ].join('\n');
+}
+
+/** Four elements of the packed buffer `b`: neighbours that begin at a multiple of four, or any. 1 where it selects. */
+function bitsText(b: number): string {
+  const words = ['x', 'y', 'z', 'w'].map((i) => `buffer${b}[at.${i} >> 5u]`);
+  return `
+fn quadOf${b}(at: u32) -> vec4<u32> {
+  return (vec4<u32>(buffer${b}[at >> 5u] >> (at & 31u)) >> vec4<u32>(0u, 1u, 2u, 3u)) & vec4<u32>(1u);
+}
+fn bitsOf${b}(at: vec4<u32>) -> vec4<u32> {
+  return (vec4<u32>(${words.join(', ')}) >> (at & vec4<u32>(31u))) & vec4<u32>(1u);
+}`;
 }
 
 /** Lets every channel take its tile, one loop for each type of element. */
@@ -200,15 +215,21 @@ class Reader {
 
   /** The one value of view `v` in this row, four times. */
   perRow(v: number): string {
-    const { type } = this.#bufferOf(v);
-    return `vec4<${type}>(buffer${this.#views[v]!.buffer}[base${v}])`;
+    const { buffer } = this.#views[v]!;
+    const { type, isPacked } = this.#bufferOf(v);
+    return isPacked ? `bitsOf${buffer}(vec4<u32>(base${v}))` : `vec4<${type}>(buffer${buffer}[base${v}])`;
   }
 
   /** The elements of view `v` in quad `q`. */
   values(v: number, q: number): string {
     const { buffer, step } = this.#views[v]!;
-    const { type, isVector } = this.#bufferOf(v);
+    const { type, isVector, isPacked } = this.#bufferOf(v);
     if (step === 0) return `row${v}`;
+    if (isPacked && isVector) return `quadOf${buffer}(base${v} + near${q})`;
+    if (isPacked && this.#areNeighbours) {
+      return `bitsOf${buffer}(vec4<u32>(base${v} + near${q}) + vec4<u32>(0u, 1u, 2u, 3u))`;
+    }
+    if (isPacked) return `bitsOf${buffer}(base${v} + near${q})`;
     if (isVector) return `buffer${buffer}[(base${v} + near${q}) >> 2u]`;
     const places = this.#areNeighbours
       ? [0, 1, 2, 3].map((i) => `near${q} + ${i}u`)

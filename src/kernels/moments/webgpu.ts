@@ -8,6 +8,7 @@ import { RECORD_WORDS } from './webgpu-accumulator.js';
 import {
   type Block,
   type ChannelGroup,
+  WORD_BITS,
   type Window,
   blocksOf,
   chunkingOf,
@@ -93,8 +94,10 @@ function launchPass(
   const views = viewsOf(request, group);
   const windows = windowsOf(views, block, device.limits);
   const placed = views.map((view) => placeIn(windows.get(view.tensor.dataId)!, view, block));
+  const packed = new Set(views.flatMap(({ tensor, isPacked }) => (isPacked === true ? [tensor.dataId] : [])));
   const buffers = group.buffers.map((tensor): BufferShape => ({
     type: device.bufferDtype(tensor) === 'float32' ? 'f32' : 'i32',
+    isPacked: packed.has(tensor.dataId),
     isVector: views.every(
       (view, v) => view.tensor.dataId !== tensor.dataId || isVector(placed[v]!, view.step, rows, cols),
     ),
@@ -178,10 +181,11 @@ function teams(units: number, lanes: number): number {
 /** Where a view of a block is in what is bound of its tensor. */
 function placeIn(
   window: Window,
-  { stride, offset, step }: MatrixView,
+  { stride, offset, step, isPacked }: MatrixView,
   { firstRow, firstCol }: Block,
 ): { stride: number; offset: number } {
-  return { stride, offset: firstRow * stride + offset + firstCol * step - window.first };
+  const before = window.first * (isPacked === true ? WORD_BITS : 1);
+  return { stride, offset: firstRow * stride + offset + firstCol * step - before };
 }
 
 /** Whether all rows begin and end at multiples of four. */

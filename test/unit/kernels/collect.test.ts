@@ -82,6 +82,77 @@ describe('a Pending', () => {
   });
 });
 
+describe('Pendings that share a block', () => {
+  test('free it once, whichever of them are released', async () => {
+    const device = new FakeDevice();
+    const pending = device.pending(4);
+    const doubled = pending.map((x) => x * 2);
+    pending.release();
+    doubled.release();
+    expect(device.released).toEqual([4]);
+    await expect(doubled).rejects.toThrow(ReleasedError);
+  });
+
+  test('do not lose it to the release of another one once it is being read, or was', async () => {
+    const device = new FakeDevice();
+    const pending = device.pending(4);
+    const [during, after] = [pending.map((x) => x * 2), pending.map((x) => x * 3)];
+    const reading = pending.then();
+    during.release();
+    expect(device.released).toEqual([]);
+    expect(await reading).toBe(4);
+    after.release();
+    expect(device.released).toEqual([4]);
+  });
+
+  test('are all refused when it was released before it was read', async () => {
+    const device = new FakeDevice();
+    const pending = device.pending(4);
+    pending.map((x) => x * 2).release();
+    await expect(pending).rejects.toThrow(ReleasedError);
+    expect(device.reads).toEqual([]);
+    expect(device.released).toEqual([4]);
+  });
+});
+
+describe('launchAll', () => {
+  test('joins what was launched, in order, in one read', async () => {
+    const device = new FakeDevice();
+    const all = Pending.launchAll<number[]>([1, 2, 3].map((value) => () => device.pending(value)));
+    expect(await all).toEqual([1, 2, 3]);
+    expect(device.reads).toEqual([[1, 2, 3]]);
+  });
+
+  test('frees what was launched before a launch that throws, and launches nothing behind it', () => {
+    const device = new FakeDevice();
+    let isLate = false;
+    const launches = [
+      () => device.pending(1),
+      () => device.pending(2),
+      (): Pending<number> => {
+        throw new RangeError('no');
+      },
+      () => {
+        isLate = true;
+        return device.pending(3);
+      },
+    ];
+    expect(() => Pending.launchAll<number[]>(launches)).toThrow(RangeError);
+    expect(device.released).toEqual([1, 2]);
+    expect(isLate).toBe(false);
+  });
+
+  test('frees all of it when one launch is refused', async () => {
+    const device = new FakeDevice();
+    const refused = Pending.launchAll<number[]>([
+      () => device.pending(1),
+      () => Pending.rejected<number>(new RangeError('no')),
+    ]);
+    await expect(refused).rejects.toThrow(RangeError);
+    expect(device.released).toEqual([1]);
+  });
+});
+
 describe('collect', () => {
   test('reads everything on one device at once, in order', async () => {
     const device = new FakeDevice();

@@ -1,0 +1,91 @@
+/**
+ * A mask that was made ready for passes once, and that any number of them may use.
+ *
+ * What it is made of depends on where it is: one bit per element on `webgpu`, where tfjs keeps four bytes, one byte
+ * elsewhere. Passes see it as a tensor of that, which nobody else has a handle on.
+ */
+import type * as tf from '@tensorflow/tfjs-core';
+import { ReleasedError } from '../../errors.js';
+import { type RetainedTensor, assertNumericTensor } from '../residency.js';
+import type { DeviceWork } from '../webgpu-work.js';
+
+/** What a compact mask is made of. */
+export interface MaskStorage {
+  /** One element per element of the mask, or int32 words of 32 bits. */
+  readonly held: RetainedTensor;
+  /** Whether it is words: element i of the mask is bit i mod 32 of word ⌊i / 32⌋. */
+  readonly isPacked: boolean;
+  /** Memory that it takes, on the device if there is one. */
+  readonly bytes: number;
+  /** What a device did to make it, if that may turn out to have failed. */
+  readonly work?: DeviceWork;
+}
+
+/** A mask as passes take it. */
+export type MaskTensor = tf.Tensor | CompactMask;
+
+/** A mask that is held in its most compact form until `release()`. Made by `compactMask`. */
+export class CompactMask {
+  /** The shape of the tensor that it was made of. */
+  readonly shape: readonly number[];
+  #storage: MaskStorage | undefined;
+
+  /** For `compactMask`, which has checked the tensor. */
+  constructor(shape: readonly number[], storage: MaskStorage) {
+    this.shape = shape;
+    this.#storage = storage;
+  }
+
+  get rank(): number {
+    return this.shape.length;
+  }
+
+  /** Memory that is held for it, in bytes; 0 once it is released. */
+  get bytes(): number {
+    return this.#storage?.bytes ?? 0;
+  }
+
+  get isReleased(): boolean {
+    return this.#storage === undefined;
+  }
+
+  /** Gives the memory back. Passes that were launched with the mask are not concerned. Idempotent. */
+  release(): void {
+    const storage = this.#storage;
+    this.#storage = undefined;
+    storage?.work?.forget();
+    storage?.held.release();
+  }
+
+  /**
+   * What kernels read, alive only as long as the mask.
+   *
+   * @param name what the caller calls the mask, for messages
+   * @throws ReleasedError, DisposedTensorError if its backend is gone, BackendError if the device failed to make it
+   */
+  stored(where: string, name: string): Pick<MaskStorage, 'isPacked'> & { readonly tensor: tf.Tensor } {
+    if (this.#storage === undefined) {
+      throw new ReleasedError({
+        where,
+        input: name,
+        expected: 'a mask that is still held',
+        received: 'one that was released',
+        remedy: 'release a mask after the last call that uses it',
+      });
+    }
+    const { held, isPacked, work } = this.#storage;
+    assertNumericTensor(where, name, held.tensor);
+    work?.assertSound(where, name);
+    return { tensor: held.tensor, isPacked };
+  }
+}
+
+/**
+ * Refuses everything but a mask that a pass can read.
+ *
+ * @throws as `assertNumericTensor`, and as `CompactMask.stored`
+ */
+export function assertMask(where: string, name: string, mask: unknown): asserts mask is MaskTensor {
+  if (mask instanceof CompactMask) mask.stored(where, name);
+  else assertNumericTensor(where, name, mask);
+}
