@@ -52,8 +52,9 @@ const EXPECTED_OPTION: Readonly<Record<Exclude<OptionKind, 'any'>, string>> = {
 };
 
 /**
- * Refuses options that are no object, and those among them that are of another kind than they should be. What is
- * undefined is left out; null is not, because a default does not replace it.
+ * Refuses options that are no object, those among them that are of another kind than they should be, and those that
+ * there are not, since a misspelled option would silently leave the default in force. What is undefined is left out;
+ * null is not, because a default does not replace it.
  *
  * @param kinds one for every option there is, so that a new option cannot go unchecked
  * @param input what the caller knows the options as
@@ -72,6 +73,16 @@ export function assertOptions<T extends object>(
       expected: `an object with ${Object.keys(kinds).join(', ')}`,
       received: kindOf(options),
       remedy: 'leave it out for the defaults',
+    });
+  }
+  const stranger = Object.entries(options).find(([name, value]) => value !== undefined && !(name in kinds));
+  if (stranger !== undefined) {
+    throw new ValueError({
+      where,
+      input: `${input}.${stranger[0]}`,
+      expected: `one of the options ${Object.keys(kinds).join(', ')}`,
+      received: 'an option that does not exist',
+      remedy: 'spell it as one of these, or leave it out',
     });
   }
   for (const [name, kind] of Object.entries<OptionKind>(kinds)) {

@@ -9,6 +9,8 @@ import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import { kindOf } from './arguments.js';
 import { type BackendName, backendNames } from './backend-names.js';
+import { histogramKernels } from './histogram/index.js';
+import { logitsKernels } from './logits/index.js';
 import { momentsKernels } from './moments/pass.js';
 import { runningBackend } from './residency.js';
 import { mayHaveGpuDriver } from './vulkan-drivers.js';
@@ -46,7 +48,7 @@ export interface BackendReport {
   /** Whether a GPU is played by the CPU: right, but slow. */
   readonly isSoftware: boolean;
   /** How each operation runs here; `native` is a kernel made for this backend. */
-  readonly kernels: { readonly moments: 'native' | 'none' };
+  readonly kernels: Readonly<Record<'moments' | 'logits' | 'histograms', 'native' | 'none'>>;
   readonly versions: Readonly<Record<string, string>>;
   /** What `initBackend('auto')` saw, best first; empty when a backend was named. */
   readonly considered: readonly BackendChoice[];
@@ -244,7 +246,12 @@ async function activate(name: BackendName): Promise<void> {
 
 /** Every operation has a kernel of its own on every backend; the tables of the operations are complete by type. */
 function kernelsOf(name: BackendName): BackendReport['kernels'] {
-  return { moments: name in momentsKernels ? 'native' : 'none' };
+  const kindIn = (kernels: object): 'native' | 'none' => (name in kernels ? 'native' : 'none');
+  return {
+    moments: kindIn(momentsKernels),
+    logits: kindIn(logitsKernels),
+    histograms: kindIn(histogramKernels),
+  };
 }
 
 function describeDevice(

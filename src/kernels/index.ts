@@ -10,7 +10,10 @@ export {
 export { Pending, collect } from './collect.js';
 export * as expression from './expression.js';
 export type { Expression, Operand } from './expression.js';
+export { Histogram, type QuantileOptions } from './histogram/histogram.js';
+export { maskedHistograms } from './histogram/index.js';
 export { logitsStatistics, type LogitsStatistics, type LogitsStatisticsOptions } from './logits/index.js';
+export { CompactMask, compactMask, type MaskTensor } from './masks/index.js';
 export { channelMoments, channelTables, type Channel, type ChannelMasks } from './moments/channels.js';
 export type { MomentsOptions } from './moments/checks.js';
 export { maskedMoments, momentsTables } from './moments/index.js';

@@ -271,6 +271,18 @@ export class OpScope {
     return this.#run('GatherV2', attributes, [x, columns, this.#index(1)], x.dtype);
   }
 
+  /** How often each integer from 0 to below `size` occurs in an int32 vector, as int32. */
+  countIntegers(x: RawTensor, size: number): RawTensor {
+    const { binding } = this.#backend;
+    const attributes = [
+      this.#dtype('Tidx', RawDtype.int32),
+      this.#dtype('T', RawDtype.int32),
+      { name: 'binary_output', type: binding.TF_ATTR_BOOL, value: false },
+    ];
+    // No weights: each counts as one.
+    return this.#run('DenseBincount', attributes, [x, this.#index(size), this.ints()], RawDtype.int32);
+  }
+
   /** Runs `body` in a scope of its own; only its result lives on, in this one. Keeps the peak of temporaries low. */
   nest(body: (inner: OpScope) => RawTensor): RawTensor {
     const inner = new OpScope(this.#backend, this.#where);

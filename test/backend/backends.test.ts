@@ -13,7 +13,7 @@ describe('the report', () => {
     const report = backendReport();
     expect(report).toMatchObject({
       backend: name,
-      kernels: { moments: 'native' },
+      kernels: { moments: 'native', logits: 'native', histograms: 'native' },
       versions: { node: process.versions.node, tfjs: tf.version_core, tensortally: '0.1.0' },
     });
     expect(report.device).not.toBe('');

@@ -17,7 +17,7 @@ function report(backend: BackendName): BackendReport {
     device: `the ${backend} device`,
     isGpu: false,
     isSoftware: false,
-    kernels: { moments: 'native' },
+    kernels: { moments: 'native', logits: 'native', histograms: 'native' },
     versions: { tensorflow: '2.21.0' },
     considered: [],
   };

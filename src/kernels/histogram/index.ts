@@ -1,0 +1,89 @@
+/**
+ * Masked histograms: how often numbers of each size were selected, for quantiles of what is spread over micro-batches,
+ * windows and ranks.
+ *
+ * The public operation. The buckets are in buckets.ts, what is done with them on the host in histogram.ts.
+ */
+import type * as tf from '@tensorflow/tfjs-core';
+import { ValueError } from '../../errors.js';
+import { kindOf } from '../arguments.js';
+import type { BackendName } from '../backend-names.js';
+import { Pending } from '../collect.js';
+import { CompactMask, type MaskTensor } from '../masks/compact-mask.js';
+import { assertTensors, isRecord } from '../moments/checks.js';
+import { type NamedTensor, residentKernel } from '../residency.js';
+import { cpuHistograms } from './cpu.js';
+import { Histogram } from './histogram.js';
+import type { HistogramKernel } from './request.js';
+import { tensorflowHistograms } from './tensorflow.js';
+import { wasmHistograms } from './wasm.js';
+import { webgpuHistograms } from './webgpu.js';
+
+const WHERE = 'maskedHistograms';
+
+/** The kernels by the name of the backend whose tensors they read. */
+export const histogramKernels: Readonly<Record<BackendName, HistogramKernel>> = {
+  cpu: cpuHistograms,
+  wasm: wasmHistograms,
+  webgpu: webgpuHistograms,
+  tensorflow: tensorflowHistograms,
+};
+
+/**
+ * Histograms of the elements that a mask selects, made on the device.
+ *
+ * Elements outside the mask never matter, whatever they hold. Runs on the backend that holds the tensors, launches in
+ * the call (inputs may be disposed in the next line), reads back when awaited: 32 KiB per tensor on `webgpu`, 64 KiB on
+ * `tensorflow` with a GPU, however large the tensors; `collect` reads several results at once. Counts are exact, and
+ * the same on every backend. Carries no gradient. Any failure is a rejection, never a synchronous throw.
+ *
+ * @param values a record of tensors of one shape, rank 1 to 4; float32, or int32 and bool, which are counted as the
+ *   float32 numbers nearest to them
+ * @param mask same shape as the values; bool, int32 or float32, every non-zero element selects. Left out, all count.
+ *   `compactMask` makes one that several calls share faster.
+ * @returns one `Histogram` per name; that of nothing is `Histogram.empty`
+ * @throws MissingInputError, DisposedTensorError, DtypeError, ShapeError, ValueError for inputs that do not fit;
+ *   BackendError for tensors that live on two backends, or if the device reported a fault
+ * @source Masson, Rim & Lee 2019, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
+ *   with buckets that a shift of the bits finds instead of a logarithm; docs/decisions/0012
+ * @example
+ *   const { ratio } = await maskedHistograms({ ratio: tf.tensor1d([1, 2, 4, 100]) }, tf.tensor1d([1, 1, 1, 0], 'bool'));
+ *   ratio.quantile(0.5); // 2
+ */
+export function maskedHistograms<K extends string>(
+  values: Readonly<Record<K, tf.Tensor>>,
+  mask?: MaskTensor,
+): Pending<Record<K, Histogram>> {
+  return Pending.attempt(() => {
+    if (!isRecord(values)) {
+      throw new ValueError({
+        where: WHERE,
+        input: 'values',
+        expected: 'a record of tensors',
+        received: kindOf(values),
+        remedy: 'pass { x: tensor }',
+      });
+    }
+    const named: NamedTensor[] = Object.entries<tf.Tensor>(values).map(([name, tensor]) => ({
+      name,
+      tensor,
+    }));
+    // null is no mask that was left out, it is one that is missing; the check says so.
+    assertTensors(WHERE, named, mask === undefined ? undefined : { name: 'mask', tensor: mask });
+    const selection =
+      mask instanceof CompactMask ? mask.stored(WHERE, 'mask') : mask && { tensor: mask, isPacked: false };
+    const { kernel, backend } = residentKernel(WHERE, histogramKernels, [
+      ...named,
+      ...(selection ? [{ name: 'mask', tensor: selection.tensor }] : []),
+    ]);
+    const { size } = named[0]!.tensor;
+    const histograms =
+      size === 0
+        ? // Nothing to count is nothing to launch: devices refuse empty buffers.
+          Pending.of(named.map(() => Histogram.empty))
+        : kernel({ backend, size, values: named.map(({ tensor }) => tensor), mask: selection });
+    return histograms.map(
+      (all) => Object.fromEntries(named.map(({ name }, i) => [name, all[i]!])) as Record<K, Histogram>,
+    );
+  });
+}

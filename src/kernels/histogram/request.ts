@@ -1,0 +1,34 @@
+/**
+ * What a histogram kernel is asked to do: the checked, backend-independent form of one call.
+ *
+ * Whoever builds a request has checked shapes, dtypes and residency; kernels may rely on it.
+ */
+import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import type { Pending } from '../collect.js';
+import type { Histogram } from './histogram.js';
+
+/** One histogram of each of `values`, over the elements that the mask selects. */
+export interface HistogramRequest {
+  readonly backend: KernelBackend;
+  /** Elements of each tensor; at least 1: calls about nothing never reach a kernel. */
+  readonly size: number;
+  /** float32, int32 or bool; the latter two are counted as the float32 numbers nearest to them. At least one. */
+  readonly values: readonly TensorInfo[];
+  /** Undefined selects everything. */
+  readonly mask: Selection | undefined;
+}
+
+/** What a mask is made of. */
+export interface Selection {
+  /** An element selects unless it is zero. */
+  readonly tensor: TensorInfo;
+  /** Whether it is int32 words instead, with a bit per element, as `compactMask` packs them on `webgpu`. */
+  readonly isPacked: boolean;
+}
+
+/**
+ * A backend's implementation: one histogram per tensor, in order.
+ *
+ * The launch happens in the call, so the inputs may be disposed as soon as it returns.
+ */
+export type HistogramKernel = (request: HistogramRequest) => Pending<readonly Histogram[]>;
