@@ -6,6 +6,8 @@ number is read with item(). Source of the steps: verl, trainer/ppo/metric_utils.
 
 import torch
 
+import verl_correction
+
 TOKEN_STAGES = ("ref", "values", "adv", "update_critic", "update_actor")
 
 
@@ -90,8 +92,13 @@ class Data:
 class Step(Data):
     def __init__(self, tensors, parameters):
         super().__init__(tensors, parameters)
-        self.timings = parameters["timings"]
-        self.gpus = parameters["gpus"]
+        self.parameters = parameters
 
     def run(self):
-        return {**data_metrics(self.batch), **time_metrics(self.batch, self.timings, self.gpus)}
+        given = self.parameters
+        return {
+            **verl_correction.rollout_correction(self.batch, given["weight_bound"], given["kept_ratios"]),
+            **data_metrics(self.batch),
+            **time_metrics(self.batch, given["timings"], given["gpus"]),
+            **verl_correction.variance_proxies(self.batch, given["gradient_norm"]),
+        }

@@ -1,15 +1,22 @@
-/** `step`: every metric of a training step, launched together and read back once. */
+/** `step`: the metrics of a training step that verl's driver computes, through `computeStepMetrics`. */
 import * as tf from '@tensorflow/tfjs-core';
-import { batchFromVerl, collect } from '../../src/index.js';
-import { dataMetrics } from '../../src/metrics/data.js';
-import { throughputMetrics } from '../../src/metrics/throughput.js';
-import { timingMetrics } from '../../src/metrics/timing.js';
+import { batchFromVerl, computeStepMetrics } from '../../src/index.js';
 import type { Numbers } from '../agreement.js';
-import { dataNumbers, lengthsOf } from '../data-numbers.js';
-import { deviceBytes } from '../inputs.js';
+import { dataNumbers } from '../data-numbers.js';
+import { deviceBytes, onDevice } from '../inputs.js';
+import { offPolicy } from '../off-policy.js';
 import { hostTensors } from '../peers/torch.js';
-import { type Rollout, type RolloutShape, rollout, rolloutShapes, rolloutTensors } from '../rollout.js';
+import { type RolloutShape, rollout, rolloutShapes, rolloutTensors } from '../rollout.js';
 import { FLOAT32_PEER, OURS, type Scenario, type Work } from '../scenario.js';
+import {
+  type Correction,
+  type Definition,
+  RECOMMENDED,
+  VERL,
+  correctionNumbers,
+  timeNumbers,
+  varianceProxyNumbers,
+} from '../step-numbers.js';
 import { rolloutSizes } from './data.js';
 
 /** Seconds of a step's stages, as a trainer's timers have them. */
@@ -23,57 +30,70 @@ const TIMINGS = {
   step: 93,
 };
 const GPUS = 8;
+const GRADIENT_NORM = 0.5;
+const CORRECTION: Correction = { upper: 2, kept: [0.5, 2] };
 
 export const step: Scenario = {
   name: 'step',
-  describe: 'All metrics of a step (data, timing, throughput) in one read-back',
+  describe:
+    'Metrics of a step in one read-back: data, timing, throughput, variance proxy, rollout correction',
   sizes: rolloutSizes(prepare),
 };
 
 function prepare(shape: RolloutShape): Work {
-  const host = rollout(shape, 4);
-  const tensors = rolloutTensors(host, shape);
-  const batch = batchFromVerl(tensors);
-  const ours = async (): Promise<Numbers> => {
-    const parts = await collect(
-      dataMetrics(batch),
-      timingMetrics(batch, TIMINGS),
-      throughputMetrics(batch, TIMINGS, GPUS),
-    );
-    return Object.assign({}, ...parts);
+  const host = { ...rollout(shape, 4), ...offPolicy(shape, 6) };
+  const { old_log_probs, rollout_log_probs, sum_pi_squared } = host;
+  const tokens = [shape.rows, shape.responseWidth] as const;
+  const tensors = {
+    ...rolloutTensors(host, shape),
+    old_log_probs: onDevice(old_log_probs, tokens),
+    rollout_log_probs: onDevice(rollout_log_probs, tokens),
+    sum_pi_squared: onDevice(sum_pi_squared, tokens),
   };
-  const expected = { ...dataNumbers(host, shape), ...timeNumbers(host, shape) };
+  const batch = batchFromVerl(tensors);
+  const ours = (): Promise<Numbers> =>
+    computeStepMetrics(batch, {
+      families: ['data', 'timing', 'throughput', 'varianceProxy', 'rolloutCorrection'],
+      timing: TIMINGS,
+      nGpus: GPUS,
+      gradientNorm: GRADIENT_NORM,
+      rolloutCorrection: {
+        rolloutIs: 'token',
+        rolloutIsThreshold: CORRECTION.upper,
+        rolloutRs: 'token_k1',
+        rolloutRsThreshold: CORRECTION.kept.join('_'),
+      },
+    });
+  const expectedOf = (definition: Definition): Numbers => ({
+    ...dataNumbers(host, shape),
+    ...timeNumbers(host, shape, TIMINGS, GPUS),
+    ...varianceProxyNumbers(host, shape, GRADIENT_NORM, definition),
+    ...correctionNumbers(host, shape, CORRECTION, definition),
+  });
+  const shapes = {
+    ...rolloutShapes(shape),
+    old_log_probs: tokens,
+    rollout_log_probs: tokens,
+    sum_pi_squared: tokens,
+  };
   return {
     inputBytes: deviceBytes(Object.values(tensors)),
-    ways: { ours: { run: ours, numbers: ours, expected, closeness: OURS } },
+    ways: { ours: { run: ours, numbers: ours, expected: expectedOf(RECOMMENDED), closeness: OURS } },
     torch: {
       task: 'step',
-      tensors: hostTensors(host, rolloutShapes(shape)),
-      parameters: { timings: TIMINGS, gpus: GPUS },
-      expected,
+      tensors: hostTensors(host, shapes),
+      parameters: {
+        timings: TIMINGS,
+        gpus: GPUS,
+        gradient_norm: GRADIENT_NORM,
+        weight_bound: CORRECTION.upper,
+        kept_ratios: CORRECTION.kept,
+      },
+      expected: expectedOf(VERL),
       closeness: FLOAT32_PEER,
     },
     dispose: () => {
       tf.dispose(Object.values(tensors));
     },
   };
-}
-
-/** Seconds, milliseconds per token and throughput in plain loops. */
-function timeNumbers(host: Rollout, shape: RolloutShape): Numbers {
-  const { prompt, response } = lengthsOf(host, shape);
-  const total = (lengths: Float64Array): number => lengths.reduce((sum, n) => sum + n, 0);
-  const tokens = total(prompt) + total(response);
-  const perToken: Record<string, number> = { gen: total(response) };
-  for (const stage of ['ref', 'values', 'adv', 'update_critic', 'update_actor']) perToken[stage] = tokens;
-  const numbers: Record<string, number> = {
-    'perf/total_num_tokens': tokens,
-    'perf/time_per_step': TIMINGS.step,
-    'perf/throughput': tokens / TIMINGS.step / GPUS,
-  };
-  for (const [stage, seconds] of Object.entries(TIMINGS)) {
-    numbers[`timing_s/${stage}`] = seconds;
-    if (stage in perToken) numbers[`timing_per_token_ms/${stage}`] = (1000 * seconds) / perToken[stage]!;
-  }
-  return numbers;
 }

@@ -12,7 +12,7 @@ import { type Expression, input, multiply } from '../kernels/expression.js';
 import { type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 import { type Plan, plan, runPlans } from './plan.js';
-import { type ResponsePart, partTokens } from './policy-plans.js';
+import { type LossOf, type ResponsePart, partTokens } from './policy/plans.js';
 import { responseShape } from './response-windows.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 import { total } from './statistics.js';
@@ -135,6 +135,11 @@ export function lossPlan(part: ResponsePart, of: Expression, aggregation: LossAg
 /** verl's sequence modes sum loss · mask, where NaN · 0 is NaN; its token modes select. */
 function multipliesByMask({ semantics, lossAggMode }: LossAggregation): boolean {
   return semantics !== 'recommended' && lossAggMode.startsWith('seq');
+}
+
+/** Losses from the channels of `lossPlan`, of batches of `cols` columns. */
+export function lossFrom(cols: number, aggregation: LossAggregation): LossOf {
+  return (selected, products = selected) => aggregate(selected, products, cols, aggregation);
 }
 
 /**

@@ -263,13 +263,13 @@ export function assertBatch(where: string, batch: RolloutBatch): void {
     tool_call_counts: batch.toolCallCounts,
   };
   if (batch.globalTokenNum !== undefined) {
-    assertNumbers(where, 'global_token_num', batch.globalTokenNum);
+    assertCounts(where, 'global_token_num', batch.globalTokenNum);
   }
   for (const [name, column] of Object.entries(columns)) {
     if (column === undefined) continue;
     const mayBeTensor = name === 'prompt_length' || name === 'response_length';
     if (mayBeTensor && isTensorColumn(column)) assertNumericTensor(where, name, column);
-    else assertNumbers(where, name, column);
+    else assertCounts(where, name, column);
     if (columnLength(column) === batchSize) continue;
     throw new ShapeError({
       where,
@@ -277,6 +277,26 @@ export function assertBatch(where: string, batch: RolloutBatch): void {
       expected: `one number per row, ${batchSize}`,
       received: String(columnLength(column)),
       remedy: 'pass the column of the same batch',
+    });
+  }
+}
+
+/** @throws DtypeError for a column that holds anything but numbers; ValueError for a number that counts nothing */
+function assertCounts(where: string, name: string, column: RowColumn): void {
+  assertNumbers(where, name, column);
+  assertEveryCount(where, name, column as ArrayLike<number>);
+}
+
+/** @throws ValueError for a number that counts nothing: negative, NaN or infinite */
+export function assertEveryCount(where: string, name: string, values: ArrayLike<number>): void {
+  for (let i = 0; i < values.length; i++) {
+    if (values[i]! >= 0 && values[i]! < Infinity) continue;
+    throw new ValueError({
+      where,
+      input: name,
+      expected: 'numbers of tokens, turns or calls, 0 or more',
+      received: `${kindOf(values[i])} at ${i}`,
+      remedy: 'count again, or leave the column out',
     });
   }
 }

@@ -4,18 +4,20 @@
  */
 import { ValueError } from '../errors.js';
 import { kindOf } from '../kernels/arguments.js';
-import { dataEntries } from './catalog-data.js';
-import { type SemanticDifference, concerns, semanticDifferences } from './catalog-differences.js';
-import type { CatalogEntry, MetricRange } from './catalog-entry.js';
-import { policyEntries } from './catalog-policy.js';
-import { rolloutCorrectionEntries } from './catalog-rollout-correction.js';
-import { validationEntries } from './catalog-validation.js';
+import { dataEntries } from './catalog/data.js';
+import { type SemanticDifference, concerns, semanticDifferences } from './catalog/differences.js';
+import type { CatalogEntry, MetricRange } from './catalog/entry.js';
+import { moeEntries } from './catalog/moe.js';
+import { policyEntries } from './catalog/policy.js';
+import { rolloutCorrectionEntries } from './catalog/rollout-correction.js';
+import { validationEntries } from './catalog/validation.js';
 
 /** Every metric that a `compute…` function or `processValidationMetrics` reports. */
 export const metricCatalog: readonly CatalogEntry[] = [
   ...dataEntries,
   ...policyEntries,
   ...rolloutCorrectionEntries,
+  ...moeEntries,
   ...validationEntries,
 ];
 

@@ -7,18 +7,24 @@ import { Moments, type MomentsTable, Pending, RowMoments } from '../kernels/inde
 import { denseWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { explainedVariance } from './explained-variance.js';
-import { type RowLengths, lengthsSource, promptWidth, runWithLengths } from './lengths.js';
+import { type RowFacts, type RowLengths, lengthsSource, rowFacts, runWithLengths } from './lengths.js';
 import { type Plan, plan } from './plan.js';
 import { attendedTokens } from './response-windows.js';
 import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
 import { type Metrics, fraction, meanMaxMin, momentsOf } from './statistics.js';
 
+/** What ends a response that does not end by itself; clip ratios are measured against it. */
+export interface LengthCaps {
+  /** The cap on response tokens; default the width T of the response part. */
+  readonly maxResponseLength?: number | undefined;
+  /** The cap on prompt and response tokens together, as of the model's context; default none. */
+  readonly maxModelLength?: number | undefined;
+}
+
 /** Options of `computeDataMetrics`. */
-export interface DataMetricsOptions {
+export interface DataMetricsOptions extends LengthCaps {
   /** Whether there is a critic: adds `critic/values/*` and `critic/vf_explained_var`. Default true. */
   readonly useCritic?: boolean | undefined;
-  /** The cap on response tokens that clip ratios are measured against; default the width T of the response part. */
-  readonly maxResponseLength?: number | undefined;
   /** Default `'recommended'`. */
   readonly semantics?: Semantics | undefined;
 }
@@ -47,7 +53,12 @@ export async function computeDataMetrics(
 
 /** The launched form of `computeDataMetrics`, to be read together with others. */
 export function dataMetrics(batch: RolloutBatch, options: DataMetricsOptions = {}): Pending<Metrics> {
-  assertOptions(WHERE, options, { useCritic: 'boolean', maxResponseLength: 'any', semantics: 'any' });
+  assertOptions(WHERE, options, {
+    useCritic: 'boolean',
+    maxResponseLength: 'any',
+    maxModelLength: 'any',
+    semantics: 'any',
+  });
   assertBatch(WHERE, batch);
   const data = dataPlan(batch, options);
   const lengths = lengthsSource(WHERE, batch, usesLengthColumns(options.semantics ?? 'recommended'));
@@ -65,9 +76,10 @@ export function dataPlan(
   options: DataMetricsOptions = {},
   where = WHERE,
 ): Plan<(lengths: RowLengths) => Metrics> {
-  const { useCritic = true, semantics = 'recommended', maxResponseLength } = options;
+  const { useCritic = true, semantics = 'recommended', maxResponseLength, maxModelLength } = options;
   assertSemantics(where, semantics);
-  assertCap(where, maxResponseLength);
+  assertCap(where, 'maxResponseLength', maxResponseLength);
+  assertCap(where, 'maxModelLength', maxModelLength);
   const tokens = requireTensors(where, batch, ['responseMask', 'advantages', 'returns']);
   const scores = requireTensors(where, batch, ['tokenLevelScores', 'tokenLevelRewards']);
   const values = useCritic ? requireTensors(where, batch, ['values']).values : undefined;
@@ -76,18 +88,28 @@ export function dataPlan(
     ...response,
     finish: (rows) => {
       const tables = response.finish(rows);
-      return (lengths) => ({
-        ...scoreMetrics(lengths, tables),
-        ...tokenMetrics(tables, semantics),
-        ...lengthMetrics(batch, lengths, maxResponseLength),
-        ...countMetrics(batch),
-      });
+      const settings = { semantics, maxResponseLength, maxModelLength };
+      return (lengths) => dataMetricsOf(tables, rowFacts(batch, lengths), settings);
     },
   };
 }
 
+/** The metrics of these rows, from the channels of `dataPlan`. */
+export function dataMetricsOf(
+  tables: DataTables,
+  facts: RowFacts,
+  { semantics = 'recommended', ...caps }: Omit<DataMetricsOptions, 'useCritic'>,
+): Metrics {
+  return {
+    ...scoreMetrics(facts.lengths, tables),
+    ...tokenMetrics(tables, semantics),
+    ...lengthMetrics(facts, caps),
+    ...countMetrics(facts),
+  };
+}
+
 /** One row per row of the batch. */
-interface ResponseTables {
+export interface DataTables {
   readonly score: MomentsTable;
   readonly rewards: MomentsTable;
   readonly advantages: MomentsTable;
@@ -111,7 +133,7 @@ function responsePlan(
   batch: RolloutBatch,
   { responseMask, tokenLevelScores, tokenLevelRewards, advantages, returns, values }: ResponseTensors,
   semantics: Semantics,
-): Plan<ResponseTables> {
+): Plan<DataTables> {
   const response = denseWindow(responseMask, responseMask.shape[1]!);
   // verl sums the whole row, so a NaN in the padding poisons the score; recommended selects the tokens that exist.
   const ofRow = semantics === 'recommended' ? 'existing' : undefined;
@@ -137,7 +159,7 @@ function responsePlan(
   });
 }
 
-function scoreMetrics({ response }: RowLengths, { score, rewards }: ResponseTables): Metrics {
+function scoreMetrics({ response }: RowLengths, { score, rewards }: DataTables): Metrics {
   const produced = (_sum: number, row: number): boolean => response[row] !== 0;
   return {
     ...meanMaxMin('critic/score', momentsOf(RowMoments.fromTable(score).sum.filter(produced))),
@@ -145,10 +167,7 @@ function scoreMetrics({ response }: RowLengths, { score, rewards }: ResponseTabl
   };
 }
 
-function tokenMetrics(
-  { advantages, returns, values, errors }: ResponseTables,
-  semantics: Semantics,
-): Metrics {
+function tokenMetrics({ advantages, returns, values, errors }: DataTables, semantics: Semantics): Metrics {
   const metrics = {
     ...meanMaxMin('critic/advantages', new Moments(advantages.total())),
     ...meanMaxMin('critic/returns', new Moments(returns.total())),
@@ -161,16 +180,21 @@ function tokenMetrics(
   };
 }
 
-function lengthMetrics(batch: RolloutBatch, lengths: RowLengths, cap: number | undefined): Metrics {
+function lengthMetrics(facts: RowFacts, { maxResponseLength, maxModelLength }: LengthCaps): Metrics {
+  const { lengths, responseWidth, promptWidth: width } = facts;
   const { prompt, response } = lengths;
-  const produced = response.filter((n) => n !== 0);
-  const clipped = cap === undefined ? (n: number) => n === batch.responseWidth : (n: number) => n >= cap;
-  const width = promptWidth(batch);
+  const reachesModelCap = (n: number, row: number): boolean =>
+    maxModelLength !== undefined && prompt[row]! + n >= maxModelLength;
+  const reachesCap = (n: number): boolean =>
+    maxResponseLength === undefined ? n === responseWidth : n >= maxResponseLength;
+  const isClipped = Array.from(response, (n, row) => reachesCap(n) || reachesModelCap(n, row));
+  const isProduced = (_: unknown, row: number): boolean => response[row] !== 0;
+  const produced = response.filter(isProduced);
   return {
     ...meanMaxMin('response_length', momentsOf(response)),
-    'response_length/clip_ratio': fraction(response, clipped),
+    'response_length/clip_ratio': fraction(isClipped, Boolean),
     ...meanMaxMin('response_length_non_aborted', momentsOf(produced)),
-    'response_length_non_aborted/clip_ratio': fraction(produced, clipped),
+    'response_length_non_aborted/clip_ratio': fraction(isClipped.filter(isProduced), Boolean),
     'response/aborted_ratio': fraction(response, (n) => n === 0),
     ...meanMaxMin('prompt_length', momentsOf(prompt)),
     // Without an attention mask nobody knows how wide the prompts were padded.
@@ -178,18 +202,18 @@ function lengthMetrics(batch: RolloutBatch, lengths: RowLengths, cap: number | u
   };
 }
 
-function countMetrics({ numTurns, toolCallCounts }: RolloutBatch): Metrics {
+function countMetrics({ numTurns, toolCallCounts }: RowFacts): Metrics {
   return {
-    ...(numTurns && meanMaxMin('num_turns', momentsOf(Array.from(numTurns)))),
-    ...(toolCallCounts && meanMaxMin('tool_call_counts', momentsOf(Array.from(toolCallCounts)))),
+    ...(numTurns && meanMaxMin('num_turns', momentsOf(numTurns))),
+    ...(toolCallCounts && meanMaxMin('tool_call_counts', momentsOf(toolCallCounts))),
   };
 }
 
-function assertCap(where: string, cap: number | undefined): void {
+function assertCap(where: string, input: keyof LengthCaps, cap: number | undefined): void {
   if (cap === undefined || (typeof cap === 'number' && cap > 0)) return;
   throw new ValueError({
     where,
-    input: 'maxResponseLength',
+    input,
     expected: 'a positive number of tokens',
     received: kindOf(cap),
     remedy: 'pass the cap that generation was configured with, or leave it out',

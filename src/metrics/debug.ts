@@ -52,7 +52,7 @@ export function debugPlan(batch: RolloutBatch, where = WHERE): Plan<Metrics> {
       actor: { of: expm1(input('oldLogProbs')), mask },
       rollout: { of: expm1(input('rolloutLogProbs')), mask },
     },
-    finish: metricsOf,
+    finish: debugMetricsOf,
   });
 }
 
@@ -79,7 +79,11 @@ function probabilityDifference(a: string, b: string): Expression {
   return multiply(exp(m), subtract(expm1(subtract(a, m)), expm1(subtract(b, m))));
 }
 
-function metricsOf(tables: PlanTables<'distance' | 'difference' | 'actor' | 'rollout'>): Metrics {
+/** One row per row of the batch. */
+export type DebugTables = PlanTables<'distance' | 'difference' | 'actor' | 'rollout'>;
+
+/** The metrics of rows, from the channels of `debugPlan`. */
+export function debugMetricsOf(tables: DebugTables): Metrics {
   const distance = new Moments(tables.distance.total());
   return {
     'training/rollout_probs_diff_valid': distance.count > 0 ? 1 : 0,

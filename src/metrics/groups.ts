@@ -119,14 +119,18 @@ export function groupPlan(
       rewards: { of: input('tokenLevelRewards'), mask: 'existing' },
       scores: { of: input('tokenLevelScores'), mask: 'existing' },
     },
-    finish: (tables) => metricsOf(tables, ids, rightAbove),
+    finish: (tables) => groupMetricsOf(tables, ids, { rightAbove }),
   });
 }
 
-function metricsOf(
-  { rewards, scores }: PlanTables<'rewards' | 'scores'>,
+/** One row per row of the batch. */
+export type GroupTables = PlanTables<'rewards' | 'scores'>;
+
+/** The metrics of rows of these groups, from the channels of `groupPlan`. */
+export function groupMetricsOf(
+  { rewards, scores }: GroupTables,
   ids: readonly GroupId[],
-  rightAbove: number,
+  { rightAbove = 0.5 }: GroupMetricsOptions,
 ): Metrics {
   const produced = Array.from(rewards, ({ count }) => count > 0);
   const keptIds = ids.filter((_id, row) => produced[row]);

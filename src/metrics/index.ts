@@ -7,9 +7,9 @@ export {
   semanticDifferences,
   type PeerDeparture,
   type SemanticDifference,
-} from './catalog-differences.js';
-export type { CatalogEntry, CatalogFamily, MetricRange, MetricReduction } from './catalog-entry.js';
-export { computeDataMetrics, type DataMetricsOptions } from './data.js';
+} from './catalog/differences.js';
+export type { CatalogEntry, CatalogFamily, MetricRange, MetricReduction } from './catalog/entry.js';
+export { computeDataMetrics, type DataMetricsOptions, type LengthCaps } from './data.js';
 export { computeDebugMetrics } from './debug.js';
 export { ExplainedVariance } from './explained-variance.js';
 export { computeGroupMetrics, groupMoments, type GroupId, type GroupMetricsOptions } from './groups.js';
@@ -21,7 +21,8 @@ export {
   type KlMetricsOptions,
   type KlPenalty,
 } from './kl.js';
-export { calcMajVal } from './majority.js';
+export { calcMajVal } from './validation/majority.js';
+export { computeMoeMetrics, type MoeMetricsOptions } from './moe.js';
 export { passAtK, passHatK } from './pass-at-k.js';
 export { computePolicyMetrics, type PolicyMetricsOptions } from './policy.js';
 export {
@@ -33,7 +34,8 @@ export {
   type MetricValue,
   type ReduceOptions,
 } from './reduce.js';
-export { bootstrapMetric, type BootstrapOptions } from './resampling.js';
+export { responseMaskFromEos } from './response-mask.js';
+export { bootstrapMetric, type BootstrapOptions } from './validation/resampling.js';
 export { computeRolloutCorrection, type RolloutCorrection } from './rollout-correction.js';
 export {
   rejectionNames,
@@ -41,12 +43,14 @@ export {
   type RejectionName,
   type RolloutCorrectionOptions,
   type WeightLevel,
-} from './rollout-correction-options.js';
+} from './rollout-correction/options.js';
 export { semanticsNames, type Semantics } from './semantics.js';
 export { computeSequenceBalanceMetrics } from './sequence-balance.js';
 export type { Metrics } from './statistics.js';
-export { computeStepMetrics, stepFamilies, type StepFamily, type StepMetricsOptions } from './step.js';
-export { computeThroughputMetrics } from './throughput.js';
+export { stepFamilies, type StepFamily, type StepStateOptions } from './step/families.js';
+export { StepState, type StepFacts } from './step/state.js';
+export { computeStepMetrics, computeStepState, type StepMetricsOptions } from './step/step.js';
+export { computeThroughputMetrics, type ThroughputMetricsOptions } from './throughput.js';
 export { computeTimingMetrics, type TimingMetricsOptions, type TimingRaw } from './timing.js';
 export {
   estimatorNames,
@@ -55,10 +59,11 @@ export {
   type ValidationOptions,
   type ValidationReport,
 } from './validation.js';
-export type { InfoColumn, SampleCounts } from './validation-samples.js';
+export type { InfoColumn, SampleCounts } from './validation/samples.js';
 export {
   computeVarianceProxyMetrics,
   varianceProxies,
   type VarianceProxies,
   type VarianceProxyOptions,
 } from './variance-proxy.js';
+export { maskedWhiten, type WhitenOptions } from './whitening.js';

@@ -15,7 +15,13 @@ import {
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { type Plan, runPlans } from './plan.js';
-import { meanPlan, recordPlan, sequenceMeanPlan } from './policy-plans.js';
+import {
+  type RecordTables,
+  meanPlan,
+  recordMetricsOf,
+  recordPlan,
+  sequenceMeanPlan,
+} from './policy/plans.js';
 import { responseShape } from './response-windows.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 import type { Metrics } from './statistics.js';
@@ -140,5 +146,11 @@ export function klPlan(batch: RolloutBatch, options: KlMetricsOptions = {}, wher
         ];
       }),
     ),
+    (tables) => klMetricsOf(tables, semantics),
   );
+}
+
+/** The metrics of rows, from the channels of `klPlan`. */
+export function klMetricsOf(tables: RecordTables, semantics: Semantics): Metrics {
+  return recordMetricsOf(tables, semantics, () => NaN);
 }

@@ -4,7 +4,13 @@ import { MissingInputError } from '../errors.js';
 import { constant, input } from '../kernels/expression.js';
 import { Pending, RowMoments } from '../kernels/index.js';
 import { type MatrixWindow, passTables } from '../kernels/moments/pass.js';
-import { type RolloutBatch, type RowColumn, isTensorColumn, responseWidthOf } from './batch.js';
+import {
+  type RolloutBatch,
+  type RowColumn,
+  assertEveryCount,
+  isTensorColumn,
+  responseWidthOf,
+} from './batch.js';
 import { type Plan, plan, runPlans } from './plan.js';
 import { attendedTokens } from './response-windows.js';
 
@@ -12,6 +18,23 @@ import { attendedTokens } from './response-windows.js';
 export interface RowLengths {
   readonly prompt: Float64Array;
   readonly response: Float64Array;
+}
+
+/** What metrics know of the rows of a batch beside its tensors; all lists have one number per row. */
+export interface RowFacts {
+  readonly lengths: RowLengths;
+  /** Columns of the response part; undefined if nobody told. */
+  readonly responseWidth?: number | undefined;
+  /** Columns of the prompt part; undefined without an attention mask. */
+  readonly promptWidth?: number | undefined;
+  readonly numTurns?: ArrayLike<number> | undefined;
+  readonly toolCallCounts?: ArrayLike<number> | undefined;
+}
+
+/** What is known of the rows of a checked batch of these lengths. */
+export function rowFacts(batch: RolloutBatch, lengths: RowLengths): RowFacts {
+  const { responseWidth, numTurns, toolCallCounts } = batch;
+  return { lengths, responseWidth, promptWidth: promptWidth(batch), numTurns, toolCallCounts };
 }
 
 /** How the lengths of the rows are found. */
@@ -29,11 +52,14 @@ export interface LengthsSource {
  */
 export function lengthsSource(where: string, batch: RolloutBatch, useColumns: boolean): LengthsSource {
   const { promptLength, responseLength } = batch;
-  const fromColumn = (column: RowColumn | undefined): (() => Pending<Float64Array>) | undefined =>
-    useColumns && column !== undefined ? () => columnValues(where, column) : undefined;
+  const fromColumn = (
+    name: string,
+    column: RowColumn | undefined,
+  ): (() => Pending<Float64Array>) | undefined =>
+    useColumns && column !== undefined ? () => columnValues(where, name, column) : undefined;
   return {
-    prompt: fromColumn(promptLength) ?? promptTokens(where, batch),
-    response: fromColumn(responseLength) ?? responsePlan(where, batch),
+    prompt: fromColumn('prompt_length', promptLength) ?? promptTokens(where, batch),
+    response: fromColumn('response_length', responseLength) ?? responsePlan(where, batch),
   };
 }
 
@@ -76,7 +102,7 @@ export function promptWidth(batch: RolloutBatch): number | undefined {
 }
 
 /** The numbers of a column; on a device they are read exactly, as rows of one element. */
-function columnValues(where: string, column: RowColumn): Pending<Float64Array> {
+function columnValues(where: string, name: string, column: RowColumn): Pending<Float64Array> {
   if (!isTensorColumn(column)) return Pending.of(Float64Array.from(column));
   return passTables({
     where,
@@ -84,7 +110,11 @@ function columnValues(where: string, column: RowColumn): Pending<Float64Array> {
     cols: 1,
     inputs: { column },
     channels: { column: input('column') },
-  }).map(({ column: table }) => RowMoments.fromTable(table).sum);
+  }).map(({ column: table }) => {
+    const values = RowMoments.fromTable(table).sum;
+    assertEveryCount(where, name, values);
+    return values;
+  });
 }
 
 /** Counts the prompt part of the attention mask. */

@@ -8,13 +8,21 @@ import {
   type AggLossOptions,
   aggLossKinds,
   checkedAggregation,
+  lossFrom,
   lossPlan,
 } from './aggregation.js';
 import { type ResponseField, type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { type KlPenalty, assertEstimator, klPenalty } from './kl.js';
 import { type Plan, runPlans } from './plan.js';
-import { type ClipRange, policyLoss, ppoKl, valueLoss } from './policy-losses.js';
-import { type ResponsePart, meanPlan, recordPlan, sequenceMeanPlan } from './policy-plans.js';
+import { type ClipRange, policyLoss, ppoKl, valueLoss } from './policy/losses.js';
+import {
+  type RecordTables,
+  type ResponsePart,
+  meanPlan,
+  recordMetricsOf,
+  recordPlan,
+  sequenceMeanPlan,
+} from './policy/plans.js';
 import { responseShape } from './response-windows.js';
 import type { Metrics } from './statistics.js';
 
@@ -108,7 +116,19 @@ export function policyPlan(
   // Asked for by name, so what it needs must be there.
   if (checked.klPenaltyKind !== undefined) requireTensors(where, batch, ['oldLogProbs', 'refLogProbs']);
   const plans = { ...updatePlans(part, checked), ...klPlans(part, checked), ...criticPlans(part, checked) };
-  return Object.keys(plans).length === 0 ? undefined : recordPlan(plans);
+  if (Object.keys(plans).length === 0) return undefined;
+  return recordPlan(plans, (tables) => policyMetricsOf(tables, responseMask.shape[1]!, options, where));
+}
+
+/** The metrics of rows of batches of `cols` columns, from the channels of `policyPlan`. */
+export function policyMetricsOf(
+  tables: RecordTables,
+  cols: number,
+  options: PolicyMetricsOptions,
+  where = WHERE,
+): Metrics {
+  const { aggregation } = checkedOptions(where, options);
+  return recordMetricsOf(tables, aggregation.semantics, lossFrom(cols, aggregation));
 }
 
 interface CheckedOptions {

@@ -11,19 +11,19 @@ import { denseWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { type Plan, plan, runPlans } from './plan.js';
 import { responseShape } from './response-windows.js';
-import { offPolicyChannels, offPolicyMetrics } from './rollout-correction-off-policy.js';
+import { offPolicyChannels, offPolicyMetrics } from './rollout-correction/off-policy.js';
 import {
   type CorrectionSettings,
   type RolloutCorrectionOptions,
   correctionSettings,
-} from './rollout-correction-options.js';
-import { rejectionChannels, rejectionResult } from './rollout-correction-rejection.js';
+} from './rollout-correction/options.js';
+import { rejectionChannels, rejectionResult } from './rollout-correction/rejection.js';
 import {
   type CorrectionDecisions,
   type CorrectionInputs,
   correctionTensors,
-} from './rollout-correction-tensors.js';
-import { weightChannels, weightResult } from './rollout-correction-weights.js';
+} from './rollout-correction/tensors.js';
+import { weightChannels, weightResult } from './rollout-correction/weights.js';
 import type { Metrics } from './statistics.js';
 
 /** Result of `computeRolloutCorrection`. The tensors are the caller's to dispose. */
@@ -123,14 +123,17 @@ export function rolloutCorrectionPlan(
     inputs,
     masks: { response: denseWindow(responseMask, responseMask.shape[1]!) },
     channels,
-    finish: (tables) => reportOf(tables, settings),
+    finish: (tables) => correctionReport(tables, settings),
   });
 }
 
-type Tables = Readonly<Record<string, MomentsTable>> & Parameters<typeof offPolicyMetrics>[0];
+/** One row per row of the batch. */
+export type CorrectionTables = Readonly<Record<string, MomentsTable>> &
+  Parameters<typeof offPolicyMetrics>[0];
 
-function reportOf(
-  tables: Tables,
+/** The report on rows, from the channels of `rolloutCorrectionPlan`. */
+export function correctionReport(
+  tables: CorrectionTables,
   { semantics, weighting, rejections }: CorrectionSettings,
 ): RolloutCorrectionReport {
   const weights = weighting && weightResult(tables, weighting, semantics);

@@ -1,11 +1,18 @@
 /** Throughput of a step: tokens, seconds, tokens per second and GPU. */
 import { MissingInputError, ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
+import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch } from './batch.js';
 import { type RowLengths, rowLengths } from './lengths.js';
+import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
 import { type Metrics, total } from './statistics.js';
 import { type TimingRaw, assertTimings } from './timing.js';
+
+/** Options of `computeThroughputMetrics`. */
+export interface ThroughputMetricsOptions {
+  /** Default `'recommended'`. */
+  readonly semantics?: Semantics | undefined;
+}
 
 const WHERE = 'computeThroughputMetrics';
 
@@ -26,8 +33,9 @@ export async function computeThroughputMetrics(
   batch: RolloutBatch,
   timingRaw: TimingRaw,
   nGpus: number,
+  options: ThroughputMetricsOptions = {},
 ): Promise<Metrics> {
-  return Pending.attempt(() => throughputMetrics(batch, timingRaw, nGpus));
+  return Pending.attempt(() => throughputMetrics(batch, timingRaw, nGpus, options));
 }
 
 /** The launched form of `computeThroughputMetrics`, to be read together with others. */
@@ -35,11 +43,18 @@ export function throughputMetrics(
   batch: RolloutBatch,
   timingRaw: TimingRaw,
   nGpus: number,
+  options: ThroughputMetricsOptions = {},
 ): Pending<Metrics> {
+  assertOptions(WHERE, options, { semantics: 'any' });
+  const { semantics = 'recommended' } = options;
+  assertSemantics(WHERE, semantics);
   assertTimings(WHERE, timingRaw);
   assertBatch(WHERE, batch);
   const seconds = stepSeconds(WHERE, timingRaw, nGpus);
-  const lengths = batch.globalTokenNum === undefined ? rowLengths(WHERE, batch, true) : Pending.of(undefined);
+  const lengths =
+    batch.globalTokenNum === undefined
+      ? rowLengths(WHERE, batch, usesLengthColumns(semantics))
+      : Pending.of(undefined);
   return lengths.map((found) => throughputOf(batch, found, seconds, nGpus));
 }
 
@@ -72,7 +87,7 @@ export function stepSeconds(where: string, { step }: TimingRaw, nGpus: number): 
 
 /** The throughput of a batch; lengths are needed where it does not tell the tokens of all ranks. */
 export function throughputOf(
-  { globalTokenNum }: RolloutBatch,
+  { globalTokenNum }: Pick<RolloutBatch, 'globalTokenNum'>,
   lengths: RowLengths | undefined,
   seconds: number,
   nGpus: number,

@@ -2,7 +2,7 @@
 import { ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { chanceOfAll, chanceOfAny } from './pass-at-k.js';
-import { assertCount, assertSeed, meanAndStd, seededIndices } from './resampling.js';
+import { assertCount, assertSeed, meanAndStd, seededIndices } from './validation/resampling.js';
 import type { Metrics } from './statistics.js';
 import {
   Ballots,
@@ -11,7 +11,7 @@ import {
   bootstrapEstimator,
   exactEstimator,
   ladderOf,
-} from './validation-estimators.js';
+} from './validation/estimators.js';
 import {
   type InfoColumn,
   type SampleCounts,
@@ -19,7 +19,7 @@ import {
   assertInfos,
   groupSamples,
   labelCodes,
-} from './validation-samples.js';
+} from './validation/samples.js';
 
 /** How best, worst and majority are estimated. */
 export const estimatorNames = ['exact', 'bootstrap'] as const;

@@ -152,8 +152,7 @@ function proxiesPlan(
     advantages: { of: input('advantages'), mask: 'response' },
     power: { of: power, mask: 'response' },
   };
-  const finish = (rows: Omit<RowTables, 'weightedPower'> & Partial<RowTables>): VarianceProxies =>
-    finished({ weightedPower: rows.power, ...rows }, gradientNorm, semantics);
+  const finish = (rows: VarianceProxyTables): VarianceProxies => finished(rows, gradientNorm, semantics);
   const { rolloutIsWeights } = batch;
   if (rolloutIsWeights === undefined) return plan({ inputs, masks, channels, finish });
 
@@ -185,23 +184,28 @@ function scoreNorm(semantics: Semantics): Expression {
   return semantics === 'recommended' ? max(w, square(q)) : w;
 }
 
+/** The metrics of rows, from the channels of `varianceProxyPlan`. */
+export function varianceProxyMetricsOf(tables: VarianceProxyTables, options: VarianceProxyOptions): Metrics {
+  return metricsOf(finished(tables, options.gradientNorm, options.semantics ?? 'recommended'));
+}
+
 /** One row per row of the batch. */
-interface RowTables {
+export interface VarianceProxyTables {
   readonly advantages: MomentsTable;
   /** w */
   readonly power: MomentsTable;
-  /** w·ρ² */
-  readonly weightedPower: MomentsTable;
+  /** w·ρ², where there are importance weights. */
+  readonly weightedPower?: MomentsTable;
   /** ρ */
   readonly weights?: MomentsTable;
 }
 
 function finished(
-  tables: RowTables,
+  tables: VarianceProxyTables,
   gradientNorm: number | undefined,
   semantics: Semantics,
 ): VarianceProxies {
-  const { advantages, power, weightedPower, weights } = tables;
+  const { advantages, power, weightedPower = power, weights } = tables;
   const isRecommended = semantics === 'recommended';
   let rows = 0;
   let sumOfPower = 0;
@@ -244,7 +248,8 @@ function metricsOf(proxies: VarianceProxies): Metrics {
   };
 }
 
-function assertVarianceProxyOptions(where: string, options: VarianceProxyOptions): void {
+/** @throws ValueError for a norm or semantics that is none */
+export function assertVarianceProxyOptions(where: string, options: VarianceProxyOptions): void {
   assertOptions(where, options, { gradientNorm: 'number', semantics: 'any' });
   const { gradientNorm, semantics = 'recommended' } = options;
   assertSemantics(where, semantics);

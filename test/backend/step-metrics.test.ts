@@ -10,12 +10,14 @@ import {
   computeDataMetrics,
   computeDebugMetrics,
   computeGroupMetrics,
+  computeKlMetrics,
   computePolicyMetrics,
   computeRolloutCorrection,
   computeStepMetrics,
   computeThroughputMetrics,
   computeTimingMetrics,
   computeVarianceProxyMetrics,
+  stepFamilies,
 } from '../../src/metrics/index.js';
 import { semanticsNames } from '../../src/metrics/semantics.js';
 import { hasDevice, testBackend } from '../support/backend.js';
@@ -91,6 +93,7 @@ const OPTIONS: StepMetricsOptions = {
   rolloutCorrection: CORRECTION,
   policy: { useKlInReward: true },
   groups: GROUPS,
+  rightAbove: 0.25,
 };
 
 test.each(semanticsNames)('are the metrics of the single functions (%s)', async (semantics) => {
@@ -108,12 +111,13 @@ test.each(semanticsNames)('are the metrics of the single functions (%s)', async 
   const single = {
     ...(await computeDataMetrics(batch, { semantics })),
     ...(await computeTimingMetrics(batch, TIMING, { semantics })),
-    ...(await computeThroughputMetrics(batch, TIMING, 2)),
+    ...(await computeThroughputMetrics(batch, TIMING, 2, { semantics })),
     ...(await computeVarianceProxyMetrics(batch, { gradientNorm: 0.7, semantics })),
     ...corrected,
     ...(await computeDebugMetrics(batch)),
     ...(await computePolicyMetrics(batch, { useKlInReward: true, semantics })),
-    ...(await computeGroupMetrics(batch, GROUPS)),
+    ...(await computeKlMetrics(batch, { semantics })),
+    ...(await computeGroupMetrics(batch, GROUPS, { rightAbove: 0.25 })),
   };
   expect(Object.keys(step).sort()).toEqual(Object.keys(single).sort());
   for (const [key, value] of Object.entries(single)) {
@@ -177,6 +181,7 @@ describe('what is missing is left out, and said', () => {
       rolloutCorrection: expect.stringContaining('old_log_probs is missing') as string,
       debug: expect.stringContaining('old_log_probs is missing') as string,
       policy: 'the batch has nothing that an update computed',
+      kl: expect.stringContaining('log_probs is missing') as string,
       groups: 'options.groups is missing',
     });
   });
@@ -205,9 +210,31 @@ describe('what is missing is left out, and said', () => {
     await expect(computeStepMetrics(batchFromVerl({ response_mask: mask }), { onSkipped })).rejects.toThrow(
       /data: attention_mask is missing.*policy: the batch has nothing/,
     );
-    expect(seen).toHaveLength(8);
+    expect(seen.sort()).toEqual([...stepFamilies].sort());
     mask.dispose();
   });
+});
+
+test('only the families that are wanted are looked at', async () => {
+  const all = tensors();
+  const batch = batchFromVerl(all);
+  all.old_log_probs!.dispose();
+  await expect(computeStepMetrics(batch)).rejects.toThrow(/old_log_probs/);
+  const seen: string[] = [];
+  const onSkipped = (family: string): void => void seen.push(family);
+  const { old_log_probs, ...others } = all;
+  expect(old_log_probs!.isDisposed).toBe(true);
+  const metrics = await computeStepMetrics(batchFromVerl(others), {
+    families: ['groups', 'timing', 'debug'],
+    timing: TIMING,
+    groups: GROUPS,
+    onSkipped,
+  });
+  expect(new Set(Object.keys(metrics).map((key) => key.split('/')[0]))).toEqual(
+    new Set(['group', 'timing_s', 'timing_per_token_ms']),
+  );
+  expect(seen).toEqual(['debug']);
+  tf.dispose(others);
 });
 
 describe('what does not fit is refused, not left out', () => {
@@ -240,6 +267,11 @@ describe('what does not fit is refused, not left out', () => {
     ['options of another kind', { policy: 5 as unknown as object }, /policy/],
     ['an unknown weight level', { rolloutCorrection: { rolloutIs: 'word' as 'token' } }, /rolloutIs/],
     ['a listener that is none', { onSkipped: 'log' as unknown as () => void }, /onSkipped/],
+    ['a family that is none', { families: ['data', 'dat'] as unknown as ['data'] }, /families.*'dat'/s],
+    ['no family at all', { families: [] }, /families/],
+    ['a misspelled option', { useCrtic: true } as StepMetricsOptions, /useCrtic.*useCritic/s],
+    ['a misspelled option of a family', { policy: { clipRatoi: 1 } as object }, /clipRatoi.*clipRatio/s],
+    ['a semantics for one family', { policy: { semantics: 'recommended' } as object }, /policy\.semantics/],
     ['GPUs that are none', { timing: TIMING, nGpus: -1 }, /nGpus/],
   ])('%s', async (_name, options, says) => {
     const failure = await refusal(() => options);

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import { ValueError } from '../../src/errors.js';
 import { passAtK, passHatK } from '../../src/metrics/index.js';
-import { bestOf, chancesToBeBest, worstOf } from '../../src/metrics/order-statistics.js';
+import { bestOf, chancesToBeBest, worstOf } from '../../src/metrics/validation/order-statistics.js';
 import { loadGolden, referenceOf } from '../support/golden.js';
 
 const { cases } = loadGolden('pass_at_k');

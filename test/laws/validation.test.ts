@@ -9,7 +9,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { type ValidationReport, processValidationMetrics } from '../../src/metrics/index.js';
-import { type VoteGroup, chancesToWin } from '../../src/metrics/majority.js';
+import { CountChances, type VoteGroup, chancesToWin } from '../../src/metrics/validation/majority.js';
 
 interface Sample {
   readonly value: number;
@@ -148,7 +148,7 @@ describe('chances to win a vote', () => {
       fc.property(votes, fc.integer({ min: 1, max: 12 }), (totals, n) => {
         const samples = totals.reduce((sum, x) => sum + x, 0);
         fc.pre(replacement || n <= samples);
-        const chances = chancesToWin(groupsOf(totals), n, replacement);
+        const chances = chancesToWin(groupsOf(totals), n, new CountChances(replacement));
         const groups = groupsOf(totals);
         const listed = listedChances(totals, n, replacement);
         totals.forEach((total, k) => {
@@ -195,7 +195,7 @@ describe('chances to win a vote', () => {
         [[2, ...Array<number>(30).fill(1)], 4],
       ] as const) {
         const groups = groupsOf(totals);
-        const chances = chancesToWin(groups, n, replacement);
+        const chances = chancesToWin(groups, n, new CountChances(replacement));
         const listed = listedChances(totals, n, replacement);
         totals.forEach((total, k) => {
           const found = chances[groups.findIndex((group) => group.votes === total)]!;
@@ -243,7 +243,7 @@ describe('chances to win a vote', () => {
     ['one far ahead', [60, 4, 4, 3, 3]],
   ])('of %s are those by ties, where what is negligible is left out', (_, totals) => {
     const n = totals.reduce((sum, x) => sum + x, 0);
-    const [first] = chancesToWin(groupsOf(totals), n, true);
+    const [first] = chancesToWin(groupsOf(totals), n, new CountChances(true));
     expect(first).toBeCloseToReference(chanceByTies(totals, n), { abs: 1e-13 });
   });
 
@@ -259,7 +259,11 @@ describe('chances to win a vote', () => {
       fc.property(many, fc.double({ min: 0, max: 1, noNaN: true }), (totals, share) => {
         const samples = totals.reduce((sum, x) => sum + x, 0);
         const groups = groupsOf(totals);
-        const chances = chancesToWin(groups, Math.max(1, Math.ceil(share * samples)), replacement);
+        const chances = chancesToWin(
+          groups,
+          Math.max(1, Math.ceil(share * samples)),
+          new CountChances(replacement),
+        );
         const total = groups.reduce((sum, { labels }, g) => sum + labels * chances[g]!, 0);
         expect(total).toBeCloseToReference(1, { abs: 1e-12 });
         expect(Math.min(...chances)).toBeGreaterThanOrEqual(0);
@@ -285,7 +289,7 @@ describe('chances to win a vote', () => {
         Math.exp(log(n) - log(k) - log(n - k) + k * Math.log(p) + (n - k) * Math.log1p(-p));
       let tail = term(n / 2) / 2;
       for (let k = n / 2 + 1; k <= n; k++) tail += term(k);
-      const [wins] = chancesToWin(groupsOf([a, b]), n, true);
+      const [wins] = chancesToWin(groupsOf([a, b]), n, new CountChances(true));
       expect(wins).toBeCloseToReference(tail, { abs: 1e-10 });
     }
   });

@@ -19,6 +19,7 @@ const TITLES: Readonly<Record<CatalogFamily, string>> = {
   kl: 'KL divergence from the reference',
   groups: 'Groups of rows that answer one prompt',
   rolloutCorrection: 'Rollout correction',
+  moe: 'Mixture of experts',
   validation: 'Validation',
 };
 

@@ -11,6 +11,7 @@ export const functionOf: Readonly<Record<CatalogFamily, string>> = {
   debug: 'computeDebugMetrics',
   policy: 'computePolicyMetrics',
   kl: 'computeKlMetrics',
+  moe: 'computeMoeMetrics',
   groups: 'computeGroupMetrics',
   rolloutCorrection: 'computeRolloutCorrection',
   validation: 'processValidationMetrics',

@@ -10,6 +10,7 @@ import { correctionCalls } from './correction-calls.js';
 import { diagnosticsCalls } from './diagnostics-calls.js';
 import { policyCalls } from './policy-calls.js';
 import { stepCalls } from './step-calls.js';
+import { tensorMakingCalls } from './tensor-making-calls.js';
 import { validationCalls } from './validation-calls.js';
 import { batch, columns, mask, tensor } from './batch.js';
 import { count, flag, number, options, record, type Parameter, type Rows } from './row.js';
@@ -70,7 +71,7 @@ export const metricsCalls: Rows = {
     call: (gen: number, semantics: 'recommended') => computeTimingMetrics(batch(), { gen }, { semantics }),
   }),
   computeThroughputMetrics: () => ({
-    parameters: [{ fits: batch(), takes: [] }, { fits: { step: 1 }, takes: [] }, number(1)],
+    parameters: [{ fits: batch(), takes: [] }, { fits: { step: 1 }, takes: [] }, number(1), options()],
     isAsync: true,
     call: computeThroughputMetrics,
   }),
@@ -79,5 +80,6 @@ export const metricsCalls: Rows = {
   ...diagnosticsCalls,
   ...policyCalls,
   ...stepCalls,
+  ...tensorMakingCalls,
   ...validationCalls,
 };

@@ -14,6 +14,7 @@ import {
   type RolloutBatch,
   batchFromVerl,
   computeDataMetrics,
+  computeStepMetrics,
   computeThroughputMetrics,
   computeTimingMetrics,
 } from '../../../src/metrics/index.js';
@@ -202,6 +203,81 @@ describe('columns hold numbers', () => {
   test('a tensor where an array belongs is refused', () => {
     const turns = tf.tensor1d([1, 2]) as unknown as number[];
     expect(() => batchFromVerl(tensors(), { __num_turns__: turns })).toThrow(/__num_turns__.*got a tensor/);
+  });
+});
+
+describe('columns count something', () => {
+  const names = ['__num_turns__', 'tool_call_counts', 'prompt_length', 'response_length', 'global_token_num'];
+
+  test.each(names)('%s', (name) => {
+    for (const wrong of [-1, NaN, Infinity]) {
+      expect(() => batchFromVerl({}, { [name]: [3, wrong] })).toThrow(ValueError);
+      expect(() => batchFromVerl({}, { [name]: [3, wrong] })).toThrow(
+        new RegExp(`${name}.*${wrong} at 1`, 's'),
+      );
+    }
+    expect(batchFromVerl({}, { [name]: [0, 3] })).toBeDefined();
+  });
+
+  test('also those on a device, once they are read', async () => {
+    const columns = { prompt_length: tf.tensor1d([1, NaN]), response_length: tf.tensor1d([1, 2]) };
+    await expect(computeTimingMetrics(batchFromVerl(columns), { gen: 1 })).rejects.toThrow(
+      /prompt_length.*NaN at 1/s,
+    );
+    tf.dispose(columns);
+  });
+});
+
+describe('length columns count under the semantics that know them', () => {
+  test.each([
+    ['recommended', 30],
+    ['verl-2026-08', 30],
+    ['verl-2026-01', 6],
+  ] as const)('%s', async (semantics, tokens) => {
+    const tensors = { attention_mask: tf.ones([2, 3]), response_mask: tf.ones([2, 2]) };
+    const batch = batchFromVerl(tensors, { prompt_length: [5, 5], response_length: [10, 10] });
+    const single = await computeThroughputMetrics(batch, { step: 1 }, 1, { semantics });
+    expect(single['perf/total_num_tokens']).toBe(tokens);
+    const step = await computeStepMetrics(batch, { timing: { step: 1 }, nGpus: 1, semantics });
+    expect(step['perf/total_num_tokens']).toBe(tokens);
+    tf.dispose(tensors);
+  });
+});
+
+describe('misspelled options are refused, with those that there are', () => {
+  const batch = batchFromVerl({});
+
+  test.each<[string, () => unknown, RegExp]>([
+    [
+      'computeDataMetrics',
+      () => computeDataMetrics(batch, { useCrtic: true } as object),
+      /useCrtic.*useCritic/s,
+    ],
+    [
+      'computeTimingMetrics',
+      () => computeTimingMetrics(batch, {}, { sematics: 1 } as object),
+      /sematics.*semantics/s,
+    ],
+    [
+      'computeThroughputMetrics',
+      () => computeThroughputMetrics(batch, { step: 1 }, 1, { nGPUs: 1 } as object),
+      /nGPUs.*semantics/s,
+    ],
+    [
+      'batchFromVerl',
+      () => Promise.resolve().then(() => batchFromVerl({}, {}, { width: 1 } as object)),
+      /width.*responseWidth/s,
+    ],
+  ])('%s', async (_name, call, says) => {
+    await expect(call()).rejects.toThrow(ValueError);
+    await expect(call()).rejects.toThrow(says);
+  });
+
+  test('an option that is undefined is left out, whatever its name', async () => {
+    const timing = computeTimingMetrics(batchFromVerl({}, { prompt_length: [1], response_length: [1] }), {}, {
+      sematics: undefined,
+    } as object);
+    expect(await timing).toEqual({});
   });
 });
 

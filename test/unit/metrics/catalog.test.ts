@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { ValueError } from '../../../src/errors.js';
-import { concerns } from '../../../src/metrics/catalog-differences.js';
+import { concerns } from '../../../src/metrics/catalog/differences.js';
 import {
   differencesOf,
   explainMetric,

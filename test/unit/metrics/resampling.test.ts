@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 
 import { MissingInputError, ValueError } from '../../../src/errors.js';
 import { bootstrapMetric, calcMajVal } from '../../../src/metrics/index.js';
-import { meanAndStd, seededIndices } from '../../../src/metrics/resampling.js';
+import { meanAndStd, seededIndices } from '../../../src/metrics/validation/resampling.js';
 
 const mean = (draw: readonly number[]): number => draw.reduce((sum, x) => sum + x, 0) / draw.length;
 

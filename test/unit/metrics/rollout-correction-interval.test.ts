@@ -9,8 +9,8 @@ import {
   intersection,
   isIn,
   keptBy,
-} from '../../../src/metrics/rollout-correction-interval.js';
-import type { Rejection } from '../../../src/metrics/rollout-correction-options.js';
+} from '../../../src/metrics/rollout-correction/interval.js';
+import type { Rejection } from '../../../src/metrics/rollout-correction/options.js';
 
 const DEFINITIONS = {
   k1: (x: number) => -x,

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { ValueError } from '../../../src/errors.js';
-import { correctionSettings } from '../../../src/metrics/rollout-correction-options.js';
+import { correctionSettings } from '../../../src/metrics/rollout-correction/options.js';
 
 const settings = (options: object) => correctionSettings('test', options);
 

@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 
 import { MissingInputError, ShapeError, TensortallyError, ValueError } from '../../../src/errors.js';
 import { passAtK, passHatK, processValidationMetrics } from '../../../src/metrics/index.js';
-import { gaussLegendre } from '../../../src/metrics/quadrature.js';
+import { gaussLegendre } from '../../../src/metrics/validation/quadrature.js';
 import { seeded } from '../../support/random.js';
 
 /** A report of one source. */

@@ -12,9 +12,9 @@ import {
   greaterEqual,
   lessEqual,
   multiply,
-} from '../kernels/expression.js';
-import type { Rejection } from './rollout-correction-options.js';
-import { LOG_RATIO_LIMIT, logRatio } from './rollout-correction-rows.js';
+} from '../../kernels/expression.js';
+import type { Rejection } from './options.js';
+import { LOG_RATIO_LIMIT, logRatio } from './rows.js';
 
 /** Log ratios from `low` to `high`, which may be infinite; nothing if `low` exceeds `high`. A NaN is in no interval. */
 export interface Interval {

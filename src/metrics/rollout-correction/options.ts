@@ -1,7 +1,7 @@
 /** What a rollout correction is asked to do: the spellings of its options, read once and checked. */
-import { ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
-import { type Semantics, assertSemantics } from './semantics.js';
+import { ValueError } from '../../errors.js';
+import { assertOptions, kindOf } from '../../kernels/arguments.js';
+import { type Semantics, assertSemantics } from '../semantics.js';
 
 /** What shares one importance weight: a token, or all tokens of a row. */
 export const weightLevels = ['token', 'sequence'] as const;

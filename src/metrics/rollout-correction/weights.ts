@@ -1,12 +1,12 @@
 /** Importance weights ρ = π_train / π_rollout: their statistics, and what to make of them per token or per row. */
-import { clamp, exp, greater, less, min, select } from '../kernels/expression.js';
-import { Moments, type MomentsTable, RowMoments } from '../kernels/index.js';
-import type { MaskedExpression } from '../kernels/moments/pass.js';
-import { insideRange, isIn } from './rollout-correction-interval.js';
-import type { Weighting } from './rollout-correction-options.js';
-import { LOG_RATIO_LIMIT, held, heldLogRatio, rowStd, rowValues, spread } from './rollout-correction-rows.js';
-import type { Semantics } from './semantics.js';
-import { type Metrics, fraction, momentsOf } from './statistics.js';
+import { clamp, exp, greater, less, min, select } from '../../kernels/expression.js';
+import { Moments, type MomentsTable, RowMoments } from '../../kernels/index.js';
+import type { MaskedExpression } from '../../kernels/moments/pass.js';
+import { insideRange, isIn } from './interval.js';
+import type { Weighting } from './options.js';
+import { LOG_RATIO_LIMIT, held, heldLogRatio, rowStd, rowValues, spread } from './rows.js';
+import type { Semantics } from '../semantics.js';
+import { type Metrics, fraction, momentsOf } from '../statistics.js';
 
 /** The weights to make on the device. */
 export interface WeightDecision extends Weighting {
@@ -151,10 +151,11 @@ function tokenWeights(tables: WeightTables & BoundTables, isRaw: boolean): Weigh
 function sequenceWeights(logRatio: MomentsTable, weighting: Weighting, semantics: Semantics): Weights {
   const { upper } = weighting;
   const lower = lowerBound(weighting);
-  const raw = RowMoments.fromTable(logRatio).sum.map((sum) => Math.exp(held(sum)));
+  const { count, sum } = RowMoments.fromTable(logRatio);
+  const raw = sum.map((log) => Math.exp(held(log)));
   const ofRows = raw.map((weight) => appliedToRow(weight, weighting));
   const applied = spread(ofRows, logRatio);
-  const logs = rowValues(logRatio, semantics, ({ sum }) => sum);
+  const logs = rowValues(logRatio, semantics, 'sum');
   const { max, min } = momentsOf(logs);
   const isRecommended = semantics === 'recommended';
   return {
@@ -177,7 +178,7 @@ function sequenceWeights(logRatio: MomentsTable, weighting: Weighting, semantics
         logRatio,
       ),
     ),
-    mean: momentsOf(ofRows.filter((_weight, row) => logRatio.row(row).count > 0)).mean,
+    mean: momentsOf(ofRows.filter((_weight, row) => count[row]! > 0)).mean,
     ofRows,
   };
 }
@@ -189,10 +190,10 @@ function rowMetrics(
   weighting: Weighting,
   semantics: Semantics,
 ): Metrics {
-  const means = rowValues(measured, semantics, ({ mean }) => mean);
+  const means = rowValues(measured, semantics, 'mean');
   const rows = momentsOf(means);
   // Truncated weights never exceed the bound, nor does their mean.
-  const rawMeans = rowValues(raw, semantics, ({ mean }) => mean);
+  const rawMeans = rowValues(raw, semantics, 'mean');
   const lower = lowerBound(weighting);
   return {
     rollout_is_seq_mean: rows.mean,

@@ -3,12 +3,12 @@
  * the policy metrics are made of, one plan per key.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import type { Expression } from '../kernels/expression.js';
-import { Moments, type MomentsRow, type MomentsTable } from '../kernels/index.js';
-import { denseWindow } from '../kernels/moments/pass.js';
-import { type Plan, plan } from './plan.js';
-import type { Semantics } from './semantics.js';
-import { type Metrics, momentsOf } from './statistics.js';
+import type { Expression } from '../../kernels/expression.js';
+import { Moments, type MomentsRow, type MomentsTable } from '../../kernels/index.js';
+import { denseWindow } from '../../kernels/moments/pass.js';
+import { type Plan, plan } from '../plan.js';
+import type { Semantics } from '../semantics.js';
+import { type Metrics, momentsOf } from '../statistics.js';
 
 /** The tokens that a number is about. */
 export interface ResponsePart {
@@ -36,8 +36,8 @@ export function meanPlan(part: ResponsePart, of: Expression, semantics: Semantic
 export function sequenceMeanPlan(part: ResponsePart, of: Expression, semantics: Semantics): Plan<number> {
   return plan({
     ...partTokens(part),
-    channels: { mean: { of, mask: 'response' } },
-    finish: ({ mean }) => sequenceMean(mean, semantics),
+    channels: { rowMean: { of, mask: 'response' } },
+    finish: ({ rowMean }) => sequenceMean(rowMean, semantics),
   });
 }
 
@@ -54,7 +54,10 @@ function sequenceMean(table: MomentsTable, semantics: Semantics): number {
 }
 
 /** One plan for many over the same part: the number of each, under its key. */
-export function recordPlan(plans: Readonly<Record<string, Plan<number>>>): Plan<Metrics> {
+export function recordPlan(
+  plans: Readonly<Record<string, Plan<number>>>,
+  finish: (tables: RecordTables) => Metrics,
+): Plan<Metrics> {
   const all = Object.entries(plans);
   return plan({
     inputs: Object.assign({}, ...all.map(([, { inputs }]) => inputs)) as Plan<never>['inputs'],
@@ -64,12 +67,33 @@ export function recordPlan(plans: Readonly<Record<string, Plan<number>>>): Plan<
         Object.entries(channels).map(([name, channel]) => [`${key} ${name}`, channel]),
       ),
     ),
-    finish: (tables) =>
-      Object.fromEntries(
-        all.map(([key, { channels, finish }]) => {
-          const own = Object.keys(channels).map((name) => [name, tables[`${key} ${name}`]!] as const);
-          return [key, finish(Object.fromEntries(own))];
-        }),
-      ),
+    finish,
   });
+}
+
+/** The tables of a `recordPlan`: a key, a space, and the name of the channel, which says what the number is. */
+export type RecordTables = Readonly<Record<string, MomentsTable>>;
+
+/** The loss of the selected tokens; `products` where its sums are taken of products with the mask. */
+export type LossOf = (selected: MomentsTable, products: MomentsTable | undefined) => number;
+
+/** The numbers of a `recordPlan`. */
+export function recordMetricsOf(tables: RecordTables, semantics: Semantics, lossOf: LossOf): Metrics {
+  const metrics: Metrics = {};
+  for (const [name, table] of Object.entries(tables)) {
+    const cut = name.lastIndexOf(' ');
+    const key = name.slice(0, cut);
+    switch (name.slice(cut + 1)) {
+      case 'mean':
+        metrics[key] = maskedMean(table.total(), semantics);
+        break;
+      case 'rowMean':
+        metrics[key] = sequenceMean(table, semantics);
+        break;
+      case 'selected':
+        metrics[key] = lossOf(table, tables[`${key} products`]);
+        break;
+    }
+  }
+  return metrics;
 }

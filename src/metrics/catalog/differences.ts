@@ -1,5 +1,5 @@
 /** Where the semantics differ from each other, and where all of them differ from verl; with the reasons. */
-import type { Semantics } from './semantics.js';
+import type { Semantics } from '../semantics.js';
 
 /** A case in which a preset reports another number than `recommended`. */
 export interface SemanticDifference {

@@ -9,7 +9,7 @@ import {
   SHARE,
   meanMaxMinEntries,
   ofFamily,
-} from './catalog-entry.js';
+} from './entry.js';
 
 const RESPONDED = 'rows with a response token';
 const SELECTED = 'tokens of response_mask';
@@ -72,12 +72,13 @@ function counts(key: string, field: string): FamilyEntry[] {
 }
 
 const NONE_RESPONDED = 'no row has a response token';
-const REACHED_CAP = 'length ≥ maxResponseLength; without that option, length = T';
+const REACHED_CAP =
+  'length ≥ maxResponseLength (without that option: length = T), or with the prompt ≥ maxModelLength';
 
 const data: readonly FamilyEntry[] = [
   ...ofRows('critic/score', 'token_level_scores'),
   ...ofRows('critic/rewards', 'token_level_rewards'),
-  ...ofTokens('critic/advantages', 'advantages'),
+  ...ofTokens('critic/advantages', 'advantages; the mean is about 0 where they were normalised'),
   ...ofTokens('critic/returns', 'returns'),
   ...ofTokens('critic/values', 'values'),
   {

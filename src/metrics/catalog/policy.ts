@@ -8,8 +8,8 @@ import {
   SHARE,
   meanMaxMinEntries,
   ofFamily,
-} from './catalog-entry.js';
-import { klEstimatorNames } from './kl.js';
+} from './entry.js';
+import { klEstimatorNames } from '../kl.js';
 
 const TOKENS = 'tokens of response_mask';
 const ROWS = 'rows with a token of response_mask';

@@ -1,8 +1,8 @@
 /** What the catalogue says of one metric, and the words that many entries share. */
-import type { StepFamily } from './step.js';
+import type { StepFamily } from '../step/families.js';
 
 /** The parts of the catalogue: those of a step, and what is computed beside it. */
-export type CatalogFamily = StepFamily | 'kl' | 'sequenceBalance' | 'validation';
+export type CatalogFamily = StepFamily | 'sequenceBalance' | 'moe' | 'validation';
 
 /** Values that a metric can have, both ends included; an end that is left out is an infinity. */
 export interface MetricRange {

@@ -5,11 +5,11 @@
  * are compared again where they are.
  */
 import * as tf from '@tensorflow/tfjs-core';
-import { tidyWhere } from '../kernels/resident-ops.js';
-import { type Interval, insideRange } from './rollout-correction-interval.js';
-import type { RejectionDecision } from './rollout-correction-rejection.js';
-import { LOG_RATIO_LIMIT } from './rollout-correction-rows.js';
-import type { WeightDecision } from './rollout-correction-weights.js';
+import { tidyWhere } from '../../kernels/resident-ops.js';
+import { type Interval, insideRange } from './interval.js';
+import type { RejectionDecision } from './rejection.js';
+import { LOG_RATIO_LIMIT } from './rows.js';
+import type { WeightDecision } from './weights.js';
 
 /** What the metrics have decided. */
 export interface CorrectionDecisions {

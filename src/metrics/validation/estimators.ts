@@ -3,7 +3,7 @@
  *
  * Both estimate the same numbers; the exact one needs no draws and has no error.
  */
-import { type VoteGroup, chancesToWin } from './majority.js';
+import { CountChances, type VoteGroup, chancesToWin } from './majority.js';
 import { type DrawMoments, bestOf, chancesToBeBest, worstOf } from './order-statistics.js';
 import { type DrawIndex, meanAndStd } from './resampling.js';
 
@@ -62,6 +62,7 @@ export class Ballots {
 export function exactEstimator(replacement: boolean): Estimator {
   const toBeBest = new Map<number, readonly Float64Array[]>();
   const outcomes = new Map<string, Outcome>();
+  const counts = new CountChances(replacement);
   const toWin = new WeakMap<Ballots, readonly Float64Array[]>();
 
   function chancesToBeBestOf(samples: number): readonly Float64Array[] {
@@ -82,7 +83,7 @@ export function exactEstimator(replacement: boolean): Estimator {
       let outcome = outcomes.get(key);
       if (outcome === undefined) {
         const place = new Map(groups.map(({ votes }, g) => [votes, g]));
-        const wins = ladderOf(ballots.votes.length).map((draws) => chancesToWin(groups, draws, replacement));
+        const wins = ladderOf(ballots.votes.length).map((draws) => chancesToWin(groups, draws, counts));
         outcomes.set(key, (outcome = { place, wins }));
       }
       const { place, wins } = outcome;

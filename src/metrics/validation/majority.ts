@@ -7,8 +7,8 @@
  * count i, and conditioned on the total afterwards by reading one coefficient of a product. All terms are positive:
  * nothing cancels.
  */
-import { ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
+import { ValueError } from '../../errors.js';
+import { kindOf } from '../../kernels/arguments.js';
 import { gaussLegendre } from './quadrature.js';
 
 /** Labels that have the same number of votes, and so the same chances. */
@@ -36,12 +36,13 @@ const MANY_DRAWS = 64;
  *
  * @param groups of all labels, by votes in descending order, no two with the same
  * @param draws n, at most the number of votes without replacement
+ * @param counts of draws with or without replacement; the same for many calls
  * @returns one chance per group; over all labels they add up to 1
  */
 export function chancesToWin(
   groups: readonly VoteGroup[],
   draws: number,
-  replacement: boolean,
+  { of: countsFor }: CountChances,
 ): Float64Array {
   const wins = new Float64Array(groups.length);
   let labels = 0;
@@ -51,7 +52,7 @@ export function chancesToWin(
     samples += group.votes * group.labels;
   }
   if (groups.length === 1) return wins.fill(1 / labels);
-  const countsOf = rememberedCounts(samples, draws, replacement);
+  const countsOf = countsFor(samples, draws);
   const counts = groups.map(({ votes }) => countsOf(votes));
   const total = countsOf(samples)[draws]!;
   const exactly = groups.map(({ votes }, g) => marginal(counts[g]!, countsOf(samples - votes), total));
@@ -212,12 +213,33 @@ function tailsOf(chances: Float64Array): Float64Array {
   return tails;
 }
 
+/** The chance of each count of a label, for draws with or without replacement: the same for all prompts. */
+export class CountChances {
+  readonly #replacement: boolean;
+  readonly #known = new Map<string, CountsOf>();
+
+  constructor(replacement: boolean) {
+    this.#replacement = replacement;
+  }
+
+  /** For so many samples and draws; remembered if it is not long, so that memory grows with the samples alone. */
+  readonly of = (samples: number, draws: number): CountsOf => {
+    if (draws > MANY_DRAWS) return rememberedCounts(samples, draws, this.#replacement);
+    const key = `${samples} ${draws}`;
+    let counts = this.#known.get(key);
+    if (counts === undefined) {
+      counts = rememberedCounts(samples, draws, this.#replacement);
+      this.#known.set(key, counts);
+    }
+    return counts;
+  };
+}
+
+/** Chances of the counts 0 to n for a label with so many of the votes. */
+type CountsOf = (votes: number) => Float64Array;
+
 /** Chances of the counts 0 to `draws` for labels with so many of the votes, each made once. */
-function rememberedCounts(
-  samples: number,
-  draws: number,
-  replacement: boolean,
-): (votes: number) => Float64Array {
+function rememberedCounts(samples: number, draws: number, replacement: boolean): CountsOf {
   const known = new Map<number, Float64Array>();
   return (votes) => {
     let chances = known.get(votes);

@@ -1,5 +1,5 @@
 /** Catalogue: what several samples per prompt say about a policy. */
-import { ANY, AT_LEAST_0, type CatalogEntry, type FamilyEntry, SHARE, ofFamily } from './catalog-entry.js';
+import { ANY, AT_LEAST_0, type CatalogEntry, type FamilyEntry, SHARE, ofFamily } from './entry.js';
 
 /** All of them are means over prompts of something about one prompt. */
 const OF_PROMPTS = {

@@ -1,11 +1,11 @@
 /** How far the policy that is trained is from the one that sampled: perplexities, KL and χ² estimates. */
-import { expm1, input, multiply, subtract } from '../kernels/expression.js';
-import { Moments } from '../kernels/index.js';
-import type { MaskedExpression } from '../kernels/moments/pass.js';
-import type { PlanTables } from './plan.js';
-import { held, heldLogRatio, logRatio, rowValues } from './rollout-correction-rows.js';
-import type { Semantics } from './semantics.js';
-import { type Metrics, momentsOf } from './statistics.js';
+import { add, expm1, input, multiply, subtract } from '../../kernels/expression.js';
+import { Moments } from '../../kernels/index.js';
+import type { MaskedExpression } from '../../kernels/moments/pass.js';
+import type { PlanTables } from '../plan.js';
+import { held, heldLogRatio, logRatio, rowValues } from './rows.js';
+import type { Semantics } from '../semantics.js';
+import { type Metrics, momentsOf } from '../statistics.js';
 
 type OffPolicyChannel = 'old' | 'rollout' | 'logRatio' | 'k3Kl' | 'chi2';
 
@@ -14,28 +14,29 @@ export function offPolicyChannels(semantics: Semantics): Record<OffPolicyChannel
   const mask = 'response';
   // verl does not hold the log ratio here, so that one token can make k3 infinite.
   const x = semantics === 'recommended' ? heldLogRatio : logRatio;
+  const excess = expm1(heldLogRatio);
   return {
     old: { of: input('oldLogProbs'), mask },
     rollout: { of: input('rolloutLogProbs'), mask },
     logRatio: { of: logRatio, mask },
     k3Kl: { of: subtract(expm1(x), x), mask },
-    // ρ² − 1, whose mean is small wherever the policies are close
-    chi2: { of: expm1(multiply(2, heldLogRatio)), mask },
+    // ρ² − 1, whose mean is small wherever the policies are close; from ρ − 1, which k3 has already
+    chi2: { of: multiply(excess, add(excess, 2)), mask },
   };
 }
 
 /** The metrics, without the prefix `rollout_corr/`. */
 export function offPolicyMetrics(tables: PlanTables<OffPolicyChannel>, semantics: Semantics): Metrics {
   const x = new Moments(tables.logRatio.total());
-  const trainingLogPpl = rowValues(tables.old, semantics, ({ mean }) => -mean);
-  const rolloutLogPpl = rowValues(tables.rollout, semantics, ({ mean }) => -mean);
-  const difference = rowValues(tables.logRatio, semantics, ({ mean }) => -mean);
-  const sums = rowValues(tables.logRatio, semantics, ({ sum }) => sum);
+  const trainingLogPpl = rowValues(tables.old, semantics, 'mean').map(opposite);
+  const rolloutLogPpl = rowValues(tables.rollout, semantics, 'mean').map(opposite);
+  const difference = rowValues(tables.logRatio, semantics, 'mean').map(opposite);
+  const sums = rowValues(tables.logRatio, semantics, 'sum');
   const differences = momentsOf(difference);
   return {
     training_ppl: meanOf(trainingLogPpl, Math.exp),
     training_log_ppl: meanOf(trainingLogPpl),
-    kl: -x.mean,
+    kl: opposite(x.mean),
     k3_kl: new Moments(tables.k3Kl.total()).mean,
     rollout_ppl: meanOf(rolloutLogPpl, Math.exp),
     rollout_log_ppl: meanOf(rolloutLogPpl),
@@ -47,6 +48,11 @@ export function offPolicyMetrics(tables: PlanTables<OffPolicyChannel>, semantics
     chi2_token: new Moments(tables.chi2.total()).mean,
     chi2_seq: meanOf(sums, (sum) => Math.expm1(2 * held(sum))),
   };
+}
+
+/** −x, and 0 of 0: a metric that is −0 would be logged as such. */
+function opposite(x: number): number {
+  return 0 - x;
 }
 
 function meanOf(values: Float64Array, of: (value: number) => number = (value) => value): number {

@@ -13,7 +13,7 @@ import {
   select,
   square,
   subtract,
-} from '../kernels/expression.js';
+} from '../../kernels/expression.js';
 
 /** How far the ratio r = π / π_old may go: within [1 − low, 1 + high]; at most `dual` where the advantage is negative. */
 export interface ClipRange {

@@ -3,20 +3,21 @@ import {
   type Expression,
   clamp,
   expm1,
+  greater,
   less,
   min,
   multiply,
   negate,
   square,
   subtract,
-} from '../kernels/expression.js';
-import { Moments, type MomentsTable } from '../kernels/index.js';
-import type { MaskedExpression } from '../kernels/moments/pass.js';
-import { type Interval, intersection, isIn, keptBy } from './rollout-correction-interval.js';
-import type { Estimator, Rejection } from './rollout-correction-options.js';
-import { countsRow, heldLogRatio, rowStd, spread } from './rollout-correction-rows.js';
-import type { Semantics } from './semantics.js';
-import { type Metrics, fraction, momentsOf, total } from './statistics.js';
+} from '../../kernels/expression.js';
+import { Moments, type MomentsTable, RowMoments } from '../../kernels/index.js';
+import type { MaskedExpression } from '../../kernels/moments/pass.js';
+import { type Interval, intersection, isIn, keptBy } from './interval.js';
+import type { Estimator, Rejection } from './options.js';
+import { countsRow, heldLogRatio, rowStd, spread } from './rows.js';
+import type { Semantics } from '../semantics.js';
+import { type Metrics, fraction, momentsOf, total } from '../statistics.js';
 
 /** The mask to make on the device. */
 export interface RejectionDecision {
@@ -54,11 +55,15 @@ export function rejectionChannels(rejections: readonly Rejection[]): Record<stri
     if (aggregate !== 'token') continue;
     const isBounded = lower > -Infinity;
     channels[`${name} clipped`] = { of: isBounded ? clamp(value, lower, upper) : min(value, upper), mask };
-    channels[`${name} kept`] = { of: isIn(keptBy(rejection)), mask };
-    if (isBounded) channels[`${name} low`] = { of: less(value, lower), mask };
+    if (estimator === 'k1') {
+      // In terms of x, as importance weights are: with bounds in common the pass computes them once.
+      channels[`${name} high`] = { of: less(heldLogRatio, -upper), mask };
+      channels[`${name} low`] = { of: greater(heldLogRatio, -lower), mask };
+    } else channels[`${name} kept`] = { of: isIn(keptBy(rejection)), mask };
   }
-  const tokens = keptTokens(rejections);
-  if (tokens !== undefined) channels[KEPT] = { of: isIn(tokens), mask };
+  const onTokens = rejections.filter(({ aggregate }) => aggregate === 'token');
+  // A criterion alone knows itself what it keeps.
+  if (onTokens.length > 1) channels[KEPT] = { of: isIn(keptTokens(rejections)!), mask };
   return channels;
 }
 
@@ -79,7 +84,7 @@ export function rejectionResult(
   rejections: readonly Rejection[],
   semantics: Semantics,
 ): RejectionResult {
-  const counts = Float64Array.from(logRatio, ({ count }) => count);
+  const counts = RowMoments.fromTable(logRatio).count;
   const criteria = rejections.map((rejection) => criterionOf(tables, rejection, counts));
   const tokens = keptTokens(rejections);
   const onRows = criteria.filter((_, i) => rejections[i]!.aggregate !== 'token');
@@ -87,9 +92,11 @@ export function rejectionResult(
     onRows.length === 0
       ? undefined
       : counts.map((_, row) => Number(onRows.every(({ kept }) => kept[row] === counts[row])));
-  const keptOfTokens = tokens === undefined ? counts : Float64Array.from(tables[KEPT]!, ({ sum }) => sum);
+  const [ofTokens] = criteria.filter((_, i) => rejections[i]!.aggregate === 'token');
+  const joint = tables[KEPT];
+  const keptOfTokens = joint === undefined ? (ofTokens?.kept ?? counts) : sumsOf(joint);
   const kept = rows === undefined ? keptOfTokens : keptOfTokens.map((n, row) => n * rows[row]!);
-  const rowsThatCount = Array.from(logRatio).filter((row) => countsRow(semantics, row)).length;
+  const rowsThatCount = counts.filter((count) => countsRow(semantics, count)).length;
   return {
     metrics: {
       ...Object.assign({}, ...criteria.map((criterion) => criterionMetrics(criterion, counts, semantics))),
@@ -131,20 +138,30 @@ function tokenCriterion(
 ): Criterion {
   const { name } = rejection;
   const statistic = new Moments(table.total());
-  const kept = Float64Array.from(tables[`${name} kept`]!, ({ sum }) => sum);
-  const low = tables[`${name} low`]?.total().sum ?? 0;
-  // What is not kept is beyond a bound, or no number.
+  const [highTable, lowTable] = [tables[`${name} high`], tables[`${name} low`]];
+  // What is kept is no number that is beyond a bound, and no NaN.
+  const beyond = highTable && sumsOf(highTable);
+  const below = lowTable && sumsOf(lowTable);
+  const { nan, mean } = RowMoments.fromTable(table);
+  const kept =
+    beyond === undefined || below === undefined
+      ? sumsOf(tables[`${name} kept`]!)
+      : counts.map((n, row) => n - beyond[row]! - below[row]! - nan[row]!);
+  const low = below === undefined ? 0 : total(below);
   const high = statistic.count - total(kept) - low - statistic.nan;
-  const means = Float64Array.from(table, (row) => new Moments(row).mean);
   return {
     rejection,
     statistic,
     clipped: new Moments(tables[`${name} clipped`]!.total()),
-    values: means.filter((_, row) => counts[row]! > 0),
+    values: mean.filter((_, row) => counts[row]! > 0),
     high: high / statistic.count,
     low: low / statistic.count,
     kept,
   };
+}
+
+function sumsOf(table: MomentsTable): Float64Array {
+  return RowMoments.fromTable(table).sum;
 }
 
 function rowCriterion(rejection: Rejection, table: MomentsTable, counts: Float64Array): Criterion {

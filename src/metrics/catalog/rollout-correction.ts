@@ -1,15 +1,7 @@
 /** Catalogue: how far the trained policy is from the one that sampled, and what is done about it. */
-import {
-  ANY,
-  AT_LEAST_0,
-  type CatalogEntry,
-  type FamilyEntry,
-  NO_TOKEN,
-  SHARE,
-  ofFamily,
-} from './catalog-entry.js';
-import { rejectionNames } from './rollout-correction-options.js';
-import { LOG_RATIO_LIMIT } from './rollout-correction-rows.js';
+import { ANY, AT_LEAST_0, type CatalogEntry, type FamilyEntry, NO_TOKEN, SHARE, ofFamily } from './entry.js';
+import { rejectionNames } from '../rollout-correction/options.js';
+import { LOG_RATIO_LIMIT } from '../rollout-correction/rows.js';
 
 const TOKENS = 'tokens of response_mask';
 const ROWS = 'rows with a token of response_mask';

@@ -3,9 +3,9 @@
  *
  * x = log π_train − log π_rollout of a token; its exponential is the token's importance weight.
  */
-import { clamp, subtract } from '../kernels/expression.js';
-import { Moments, type MomentsRow, MomentsTable, emptyRow } from '../kernels/index.js';
-import type { Semantics } from './semantics.js';
+import { clamp, subtract } from '../../kernels/expression.js';
+import { type Moments, MomentsTable, RowMoments, emptyRow } from '../../kernels/index.js';
+import type { Semantics } from '../semantics.js';
 
 /** Beyond ±20 log ratios are held: e^20 is about 5e8, and its square still a float32. */
 export const LOG_RATIO_LIMIT = 20;
@@ -21,18 +21,17 @@ export function held(x: number): number {
 }
 
 /** Whether a row takes part in means over rows: if it has a token. The verl presets count the others too, as 0. */
-export function countsRow(semantics: Semantics, row: MomentsRow): boolean {
-  return semantics !== 'recommended' || row.count > 0;
+export function countsRow(semantics: Semantics, tokens: number): boolean {
+  return semantics !== 'recommended' || tokens > 0;
 }
 
-/** One number per row: `value` of the rows that have a token, 0 for the empty ones where those count. */
-export function rowValues(
-  table: MomentsTable,
-  semantics: Semantics,
-  value: (moments: Moments) => number,
-): Float64Array {
-  const rows = Array.from(table).filter((row) => countsRow(semantics, row));
-  return Float64Array.from(rows, (row) => (row.count === 0 ? 0 : value(new Moments(row))));
+/** One number per row: the mean or sum of the rows that have a token, 0 for the empty ones where those count. */
+export function rowValues(table: MomentsTable, semantics: Semantics, what: 'mean' | 'sum'): Float64Array {
+  const rows = RowMoments.fromTable(table);
+  const { count, [what]: values } = rows;
+  return values
+    .map((value, row) => (count[row] === 0 ? 0 : value))
+    .filter((_, row) => countsRow(semantics, count[row]!));
 }
 
 /** The table of a statistic that all tokens of a row share: `values[i]` as often as row `i` of `table` has tokens. */

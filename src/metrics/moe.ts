@@ -1,0 +1,205 @@
+/** How evenly a mixture of experts spreads the tokens of a rollout over its experts, layer by layer. */
+import * as tf from '@tensorflow/tfjs-core';
+import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
+import { assertOptions, kindOf } from '../kernels/arguments.js';
+import { assertNumericTensor, commonBackend } from '../kernels/residency.js';
+import { tidyWhere } from '../kernels/resident-ops.js';
+import { type Metrics, momentsOf, total } from './statistics.js';
+
+/** Options of `computeMoeMetrics`. */
+export interface MoeMetricsOptions {
+  /** E: experts of a layer that tokens are routed to. */
+  readonly numExperts: number;
+}
+
+const WHERE = 'computeMoeMetrics';
+
+/**
+ * `rollout/moe/{max,min,avg}_vio/layer_{i}`: how far the load of the busiest expert of a layer, of the idlest, and of all
+ * on average, is from an even load: c·E / Σc − 1 for an expert that c tokens were routed to (of `avg_vio` the absolute
+ * value); and `rollout/moe/{max,min,avg}_vio/{max,avg}` over layers. 0 is an even load, E − 1 all tokens on one expert.
+ *
+ * Of every row the last token of the mask is left out: it was sampled, and no expert ever saw it.
+ *
+ * @param routedExperts int32 `[B, P + T, layers, k]`: the experts of every token, 0 to E − 1; prompts are not counted
+ * @param responseMask `[B, T]`; every non-zero element selects
+ * @returns plain numbers; an empty record if no token is left. One read-back, of the counts
+ * @throws ShapeError, DtypeError, DisposedTensorError, MissingInputError; ValueError for a number of experts that is none,
+ *   or exceeded; BackendError for tensors on two backends
+ * @source verl, trainer/ppo/metric_utils.py (2026), after Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing Strategy
+ *   for Mixture-of-Experts" (MaxVio)
+ * @example  await computeMoeMetrics(routedExperts, responseMask, { numExperts: 128 });
+ */
+export async function computeMoeMetrics(
+  routedExperts: tf.Tensor,
+  responseMask: tf.Tensor,
+  options: MoeMetricsOptions,
+): Promise<Metrics> {
+  const experts = expertsOf(options);
+  assertShapes(routedExperts, responseMask);
+  const layers = routedExperts.shape[2]!;
+  const loads = await countsOf(routedExperts, responseMask, experts);
+  const strangers = loads.subarray(layers * experts);
+  if (total(strangers) > 0) {
+    throw new ValueError({
+      where: WHERE,
+      input: 'options.numExperts',
+      expected: 'more than the largest expert among the selected tokens',
+      received: kindOf(experts),
+      remedy: 'pass the number of routed experts of a layer, without shared ones',
+    });
+  }
+  const metrics: Metrics = {};
+  const found: Record<'max_vio' | 'min_vio' | 'avg_vio', number[]> = {
+    max_vio: [],
+    min_vio: [],
+    avg_vio: [],
+  };
+  for (let layer = 0; layer < layers; layer++) {
+    const own = loads.subarray(layer * experts, (layer + 1) * experts);
+    const all = total(own);
+    if (all === 0) return {};
+    const violations = Float64Array.from(own, (count) => (count * experts) / all - 1);
+    const { max, min } = momentsOf(violations);
+    found.max_vio.push(max);
+    found.min_vio.push(min);
+    found.avg_vio.push(momentsOf(violations.map(Math.abs)).mean);
+  }
+  for (const [name, ofLayers] of Object.entries(found)) {
+    for (const [layer, value] of ofLayers.entries()) metrics[`rollout/moe/${name}/layer_${layer}`] = value;
+    if (layers === 0) continue;
+    const { max, mean } = momentsOf(ofLayers);
+    metrics[`rollout/moe/${name}/max`] = max;
+    metrics[`rollout/moe/${name}/avg`] = mean;
+  }
+  return metrics;
+}
+
+/** Float32 counts are exact up to here. */
+const MOST_COUNTED = 2 ** 24;
+
+/**
+ * Tokens by layer and expert, one after the other, then those routed to an expert that there is not.
+ *
+ * An expert's place among those of all layers makes one count of it all.
+ */
+async function countsOf(
+  routedExperts: tf.Tensor,
+  responseMask: tf.Tensor,
+  experts: number,
+): Promise<Float64Array> {
+  const [rows, width, layers, choices] = routedExperts.shape as [number, number, number, number];
+  const cols = responseMask.shape[1]!;
+  const places = layers * experts + 1;
+  const counts = new Float64Array(places);
+  if (responseMask.size === 0 || layers * choices === 0) return counts;
+  const named = [
+    { name: 'routedExperts', tensor: routedExperts },
+    { name: 'responseMask', tensor: responseMask },
+  ];
+  const rowsAtOnce = Math.max(1, Math.floor(MOST_COUNTED / (cols * choices)));
+  const packed = tidyWhere(WHERE, named, () => {
+    const parts: tf.Tensor[] = [];
+    for (let row = 0; row < rows; row += rowsAtOnce) {
+      const own = Math.min(rowsAtOnce, rows - row);
+      const ids = tf.slice(routedExperts, [row, width - cols, 0, 0], [own, cols, layers, choices]);
+      const mask = tf.slice(responseMask, [row, 0], [own, cols]);
+      parts.push(countPart(ids, withoutLast(mask), experts, places));
+    }
+    return tf.stack(parts);
+  });
+  try {
+    const found = await packed.data();
+    for (let i = 0; i < found.length; i++) counts[i % places]! += found[i]!;
+  } finally {
+    packed.dispose();
+  }
+  return counts;
+}
+
+/** The mask without the last selected token of every row. */
+function withoutLast(mask: tf.Tensor): tf.Tensor {
+  const selected = mask.dtype === 'bool' ? mask : tf.notEqual(mask, tf.scalar(0, mask.dtype));
+  const positions = tf.add(tf.zeros(mask.shape), tf.expandDims(tf.range(0, mask.shape[1]!, 1, 'float32'), 0));
+  const last = tf.max(tf.where(selected, positions, -1), 1, true);
+  return tf.logicalAnd(selected, tf.less(positions, last));
+}
+
+function countPart(ids: tf.Tensor, selected: tf.Tensor, experts: number, places: number): tf.Tensor {
+  const [, , layers] = ids.shape as [number, number, number];
+  const offsets = tf.mul(tf.range(0, layers, 1, 'int32'), tf.scalar(experts, 'int32'));
+  const isKnown = tf.logicalAnd(
+    tf.greaterEqual(ids, tf.scalar(0, 'int32')),
+    tf.less(ids, tf.scalar(experts, 'int32')),
+  );
+  const place = tf.where(
+    isKnown,
+    tf.add(ids, tf.reshape(offsets, [1, 1, layers, 1])),
+    tf.scalar(places - 1, 'int32'),
+  );
+  const weights = tf.add(
+    tf.zeros(ids.shape),
+    tf.reshape(tf.cast(selected, 'float32'), [...selected.shape, 1, 1]),
+  );
+  const flat = tf.reshape<tf.Rank.R1>(place, [-1]);
+  const flatWeights = tf.reshape<tf.Rank.R1>(weights, [-1]);
+  const { name } = commonBackend(WHERE, [{ name: 'routedExperts', tensor: ids }]);
+  const counter = tf.getKernel('DenseBincount', name) as tf.KernelConfig | undefined;
+  // Not every backend has both.
+  return counter === undefined
+    ? tf.unsortedSegmentSum(flatWeights, flat, places)
+    : tf.denseBincount(flat, flatWeights, places);
+}
+
+function expertsOf(options: MoeMetricsOptions): number {
+  if ((options as unknown) === undefined) {
+    throw new MissingInputError({
+      where: WHERE,
+      input: 'options',
+      expected: 'the number of experts',
+      received: 'undefined',
+      remedy: 'pass { numExperts }',
+    });
+  }
+  assertOptions(WHERE, options, { numExperts: 'any' });
+  const { numExperts } = options;
+  if (Number.isSafeInteger(numExperts) && numExperts > 0) return numExperts;
+  throw new ValueError({
+    where: WHERE,
+    input: 'options.numExperts',
+    expected: 'a whole number of experts, 1 or more',
+    received: kindOf(numExperts),
+    remedy: 'pass the number of routed experts of a layer',
+  });
+}
+
+function assertShapes(routedExperts: tf.Tensor, responseMask: tf.Tensor): void {
+  assertNumericTensor(WHERE, 'routedExperts', routedExperts);
+  assertNumericTensor(WHERE, 'responseMask', responseMask);
+  const [rows, width] = routedExperts.shape;
+  const [maskRows, cols] = responseMask.shape;
+  const refuse = (input: string, expected: string, { shape }: tf.Tensor): never => {
+    throw new ShapeError({
+      where: WHERE,
+      input,
+      expected,
+      received: `[${shape.join(', ')}]`,
+      remedy: 'pass experts and mask of one batch, padded alike',
+    });
+  };
+  if (routedExperts.rank !== 4 || routedExperts.dtype !== 'int32') {
+    if (routedExperts.rank === 4) {
+      throw new DtypeError({
+        where: WHERE,
+        input: 'routedExperts',
+        expected: 'int32',
+        received: routedExperts.dtype,
+        remedy: 'cast it: routedExperts.toInt()',
+      });
+    }
+    refuse('routedExperts', '[batch, prompt + response, layers, choices]', routedExperts);
+  }
+  if (responseMask.rank !== 2 || maskRows !== rows || cols! > width!) {
+    refuse('responseMask', `[batch, response] = [${rows}, ≤ ${width}]`, responseMask);
+  }
+}

@@ -1,0 +1,57 @@
+/** The mask of a response, from where it ends. */
+import * as tf from '@tensorflow/tfjs-core';
+import { ShapeError, ValueError } from '../errors.js';
+import { kindOf } from '../kernels/arguments.js';
+import { assertNumericTensor } from '../kernels/residency.js';
+import { tidyWhere } from '../kernels/resident-ops.js';
+
+const WHERE = 'responseMaskFromEos';
+
+/**
+ * 1 for every token up to the first that ends the response, that one included; 0 behind it. A row without an end is
+ * all 1: it was cut off.
+ *
+ * @param responses `[B, T]` token ids
+ * @param eosTokens the id or ids that end a response
+ * @returns int32 `[B, T]` on the backend of the ids, made there: nothing is read back. It belongs to the caller or his
+ *   `tf.tidy`
+ * @throws ShapeError for ids of another rank, ValueError for tokens that are none, DtypeError, DisposedTensorError,
+ *   MissingInputError
+ * @source verl, utils/torch_functional.py, get_response_mask
+ * @example  const response_mask = responseMaskFromEos(responses, [151643, 151645]);
+ */
+export function responseMaskFromEos(responses: tf.Tensor, eosTokens: number | readonly number[]): tf.Tensor {
+  assertNumericTensor(WHERE, 'responses', responses);
+  if (responses.rank !== 2) {
+    throw new ShapeError({
+      where: WHERE,
+      input: 'responses',
+      expected: '[batch, response]',
+      received: `[${responses.shape.join(', ')}]`,
+      remedy: 'pass the token ids of the response part, padded to one width',
+    });
+  }
+  const ends = endsOf(eosTokens);
+  const [, cols] = responses.shape as [number, number];
+  if (responses.size === 0) return tf.cast(responses, 'int32');
+  return tidyWhere(WHERE, [{ name: 'responses', tensor: responses }], () => {
+    const positions = tf.expandDims(tf.range(0, cols, 1, 'float32'), 0);
+    const isEnd = ends.map((end) => tf.equal(responses, tf.scalar(end, responses.dtype)));
+    // Where the first end is, or behind the row if there is none; a running sum of ends would take a pass per doubling.
+    const places = tf.where(isEnd.reduce(tf.logicalOr), tf.add(tf.zeros(responses.shape), positions), cols);
+    return tf.cast(tf.lessEqual(positions, tf.min(places, 1, true)), 'int32');
+  });
+}
+
+function endsOf(eosTokens: unknown): readonly number[] {
+  const ends: unknown = typeof eosTokens === 'number' ? [eosTokens] : eosTokens;
+  const isEnd = (token: unknown): token is number => Number.isSafeInteger(token);
+  if (Array.isArray(ends) && ends.length > 0 && ends.every(isEnd)) return ends;
+  throw new ValueError({
+    where: WHERE,
+    input: 'eosTokens',
+    expected: 'a token id, or a list of one or more',
+    received: Array.isArray(ends) ? kindOf(ends.find((token) => !isEnd(token)) ?? 'none') : kindOf(eosTokens),
+    remedy: 'pass the eos_token_id of the tokenizer',
+  });
+}

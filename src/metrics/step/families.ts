@@ -1,0 +1,222 @@
+/** The parts of a step's metrics: what each asks of the tensors of a batch, and what it makes of the answer. */
+import { MissingInputError, ValueError } from '../../errors.js';
+import { assertOptions, kindOf } from '../../kernels/arguments.js';
+import type { MomentsTable } from '../../kernels/index.js';
+import type { RolloutBatch } from '../batch.js';
+import { type DataTables, type LengthCaps, dataMetricsOf, dataPlan } from '../data.js';
+import { type DebugTables, debugMetricsOf, debugPlan } from '../debug.js';
+import {
+  type GroupId,
+  type GroupMetricsOptions,
+  type GroupTables,
+  groupMetricsOf,
+  groupPlan,
+} from '../groups.js';
+import { klMetricsOf, klPlan } from '../kl.js';
+import type { RowFacts } from '../lengths.js';
+import type { Plan } from '../plan.js';
+import { type PolicyMetricsOptions, policyMetricsOf, policyPlan } from '../policy.js';
+import { type RolloutCorrectionOptions, correctionSettings } from '../rollout-correction/options.js';
+import { type CorrectionTables, correctionReport, rolloutCorrectionPlan } from '../rollout-correction.js';
+import { type Semantics, assertSemantics } from '../semantics.js';
+import type { Metrics } from '../statistics.js';
+import { type VarianceProxyTables, varianceProxyMetricsOf, varianceProxyPlan } from '../variance-proxy.js';
+
+/** The parts of `computeStepMetrics` that look at tensors. */
+export const tensorFamilies = [
+  ...(['data', 'varianceProxy', 'rolloutCorrection', 'debug', 'policy', 'kl', 'groups'] as const),
+] as const;
+export type TensorFamily = (typeof tensorFamilies)[number];
+
+/** The parts of `computeStepMetrics`, each the metrics of one `compute…` function. */
+export const stepFamilies = [...tensorFamilies, 'timing', 'throughput'] as const;
+export type StepFamily = (typeof stepFamilies)[number];
+
+/** What the families are asked to do; the same for all parts of a step that are merged. */
+export interface FamilyOptions extends LengthCaps {
+  /** Options of `computeRolloutCorrection`, whose metrics need rollout_log_probs. Its tensors are made by that one. */
+  readonly rolloutCorrection?: Omit<RolloutCorrectionOptions, 'semantics'> | undefined;
+  /** Options of `computePolicyMetrics`. */
+  readonly policy?: Omit<PolicyMetricsOptions, 'semantics'> | undefined;
+  /** See `computeGroupMetrics`. */
+  readonly rightAbove?: number | undefined;
+  /** Default `'recommended'`. */
+  readonly semantics?: Semantics | undefined;
+}
+
+/** What a part of a step is computed from. */
+export interface StepStateOptions extends FamilyOptions {
+  /** Whether there is a critic. Default: whether the batch has values. */
+  readonly useCritic?: boolean | undefined;
+  /** The prompt of every row, for the metrics of `computeGroupMetrics`. */
+  readonly groups?: ArrayLike<GroupId> | undefined;
+  /** The families that are wanted; default all. Those that are not are not looked at. */
+  readonly families?: readonly StepFamily[] | undefined;
+  /** Told of every family that is wanted and left out, and why. */
+  readonly onSkipped?: ((family: StepFamily, reason: string) => void) | undefined;
+}
+
+/** The kinds of `StepStateOptions`, for `assertOptions`. */
+export const stateKinds = {
+  useCritic: 'boolean',
+  maxResponseLength: 'any',
+  maxModelLength: 'any',
+  rolloutCorrection: 'object',
+  policy: 'object',
+  groups: 'any',
+  rightAbove: 'number',
+  semantics: 'any',
+  families: 'any',
+  onSkipped: 'function',
+} as const;
+
+/** @throws ValueError for what is not the same everywhere in a step, or is no family */
+export function assertStateOptions(where: string, options: StepStateOptions): void {
+  assertSemantics(where, options.semantics ?? 'recommended');
+  for (const part of ['rolloutCorrection', 'policy'] as const) {
+    const own = options[part] as { readonly semantics?: unknown } | undefined;
+    if (own?.semantics === undefined) continue;
+    throw new ValueError({
+      where,
+      input: `options.${part}.semantics`,
+      expected: 'no semantics of its own',
+      received: kindOf(own.semantics),
+      remedy: 'pass options.semantics, which is for all families',
+    });
+  }
+  const families: unknown = options.families;
+  if (families === undefined) return;
+  const isKnown = (family: unknown): boolean => (stepFamilies as readonly unknown[]).includes(family);
+  if (Array.isArray(families) && families.length > 0 && families.every(isKnown)) return;
+  throw new ValueError({
+    where,
+    input: 'options.families',
+    expected: `a list of some of ${stepFamilies.join(', ')}`,
+    received: Array.isArray(families)
+      ? kindOf(families.find((family) => !isKnown(family)) ?? families)
+      : kindOf(families),
+    remedy: 'leave it out for all that the batch allows',
+  });
+}
+
+/** Why a family is missing. */
+export type Skipped = Readonly<Partial<Record<StepFamily, string>>>;
+
+/** What the families ask of the response part, and which have no inputs for it. */
+export interface FamilyPlans {
+  readonly plans: Readonly<Partial<Record<TensorFamily, Plan<unknown>>>>;
+  readonly skipped: Partial<Record<StepFamily, string>>;
+}
+
+/**
+ * Plans all wanted families.
+ *
+ * @param lengths the input that the lengths of the rows lack, if they lack one
+ * @throws as the single functions do for inputs and options that do not fit; what lacks an input is skipped instead
+ */
+export function planFamilies(
+  where: string,
+  batch: RolloutBatch,
+  options: StepStateOptions,
+  lengths: MissingInputError | undefined,
+): FamilyPlans {
+  const { semantics = 'recommended', useCritic = batch.values !== undefined } = options;
+  const { maxResponseLength, maxModelLength, rightAbove, groups, families } = options;
+  const plans: Partial<Record<TensorFamily, Plan<unknown>>> = {};
+  const skipped: Partial<Record<StepFamily, string>> = {};
+  const offer = (family: TensorFamily, make: () => Plan<unknown> | string): void => {
+    if (families?.includes(family) === false) return;
+    const made = unlessMissing(make);
+    if (made instanceof MissingInputError) skipped[family] = reasonOf(made);
+    else if (typeof made === 'string') skipped[family] = made;
+    else plans[family] = made;
+  };
+  offer('data', () => {
+    if (lengths !== undefined) throw lengths;
+    return dataPlan(batch, { useCritic, maxResponseLength, maxModelLength, semantics }, where);
+  });
+  offer(
+    'varianceProxy',
+    () =>
+      varianceProxyPlan(batch, { semantics }, where) ??
+      'the batch lacks an input, of which this revision says nothing',
+  );
+  offer('rolloutCorrection', () =>
+    rolloutCorrectionPlan(batch, { ...options.rolloutCorrection, semantics }, where),
+  );
+  offer('debug', () => debugPlan(batch, where));
+  offer(
+    'policy',
+    () =>
+      policyPlan(batch, { ...options.policy, semantics }, where) ??
+      'the batch has nothing that an update computed',
+  );
+  offer('kl', () => klPlan(batch, { semantics }, where));
+  offer('groups', () =>
+    groups === undefined ? 'options.groups is missing' : groupPlan(batch, groups, { rightAbove }, where),
+  );
+  return { plans, skipped };
+}
+
+/** What `make` returns, or the input that it misses. */
+export function unlessMissing<T>(make: () => T): T | MissingInputError {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof MissingInputError) return error;
+    throw error;
+  }
+}
+
+export function reasonOf({ input, expected }: MissingInputError): string {
+  return `${input ?? 'an input'} is missing: expected ${expected}`;
+}
+
+/** What rows are finished with: facts of the rows, and of the step as a whole. */
+export interface FinishingFacts {
+  readonly rows: RowFacts;
+  readonly groups: readonly GroupId[];
+  readonly options: FamilyOptions;
+  readonly gradientNorm: number | undefined;
+}
+
+/** The tables of a family by channel, one row per row of the batch. */
+export type FamilyTables = Readonly<Record<string, MomentsTable>>;
+
+/** The metrics of a family from the tables of its plan. */
+export function finishFamily(
+  where: string,
+  family: TensorFamily,
+  tables: FamilyTables,
+  { rows, groups, options, gradientNorm }: FinishingFacts,
+): Metrics {
+  const { semantics = 'recommended', maxResponseLength, maxModelLength, rightAbove } = options;
+  // The tables are those of the family's own plan.
+  const given = tables as unknown;
+  switch (family) {
+    case 'data':
+      return dataMetricsOf(given as DataTables, rows, { semantics, maxResponseLength, maxModelLength });
+    case 'varianceProxy':
+      return varianceProxyMetricsOf(given as VarianceProxyTables, { semantics, gradientNorm });
+    case 'rolloutCorrection': {
+      const settings = correctionSettings(where, { ...options.rolloutCorrection, semantics });
+      return correctionReport(given as CorrectionTables, settings).metrics;
+    }
+    case 'debug':
+      return debugMetricsOf(given as DebugTables);
+    case 'policy':
+      return policyMetricsOf(tables, rows.responseWidth ?? 0, { ...options.policy, semantics }, where);
+    case 'kl':
+      return klMetricsOf(tables, semantics);
+    case 'groups': {
+      const checked: GroupMetricsOptions = { rightAbove };
+      return groupMetricsOf(given as GroupTables, groups, checked);
+    }
+  }
+}
+
+/** Refuses everything that is no set of options of a step, see `assertOptions`. */
+export function assertStepStateOptions(where: string, options: StepStateOptions): void {
+  assertOptions(where, options, stateKinds);
+  assertStateOptions(where, options);
+}

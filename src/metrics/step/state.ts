@@ -1,0 +1,167 @@
+/**
+ * The mergeable state of a step: one row of moments per row of the batch for every channel, before anything is finished.
+ *
+ * All metrics of a step are functions of these rows. So the states of micro-batches or ranks, one after the other, are
+ * the state of the whole, and what is finished from it is what the whole batch would have given.
+ */
+import { ValueError } from '../../errors.js';
+import { assertOptions, kindOf } from '../../kernels/arguments.js';
+import type { RowLengths } from '../lengths.js';
+import type { Metrics } from '../statistics.js';
+import { stepSeconds, throughputOf } from '../throughput.js';
+import { type TimingRaw, assertTimings, timingsOf } from '../timing.js';
+import { assertVarianceProxyOptions } from '../variance-proxy.js';
+import { type StateContents, differenceOf, mergedContents } from './contents.js';
+import { decodeState, encodeState } from './encoding.js';
+import { type Skipped, type StepFamily, type TensorFamily, finishFamily } from './families.js';
+
+/** What is known of a step as a whole, and of none of its rows. */
+export interface StepFacts {
+  /** Seconds by stage; without them there are no timing and throughput metrics. */
+  readonly timing?: TimingRaw | undefined;
+  /** GPUs that worked on the step; without them there is no throughput. */
+  readonly nGpus?: number | undefined;
+  /** Norm of the gradient of the step, before clipping; without it signal and noise of the proxies are NaN. */
+  readonly gradientNorm?: number | undefined;
+}
+
+/** The kinds of `StepFacts`, for `assertOptions`. */
+export const factKinds = { timing: 'any', nGpus: 'any', gradientNorm: 'any' } as const;
+
+const METRICS = 'StepState.metrics';
+const MERGE = 'StepState.merge';
+
+/**
+ * What all metrics of a step are computed from, made by `computeStepState`: of a micro-batch, of a rank's part, or of
+ * many of them merged. Immutable.
+ *
+ * @example
+ *   const parts = await Promise.all(microBatches.map((part) => computeStepState(part)));
+ *   StepState.merge(parts).metrics({ gradientNorm }); // as of the whole batch
+ */
+export class StepState {
+  readonly #contents: StateContents;
+
+  /** @param contents of `computeStepState`, checked there */
+  constructor(contents: StateContents) {
+    this.#contents = contents;
+  }
+
+  /** Rows of the batches that it is made of. */
+  get rows(): number {
+    return this.#contents.rows;
+  }
+
+  /** Why a family that looks at tensors is missing. */
+  get skipped(): Skipped {
+    return this.#contents.skipped;
+  }
+
+  /**
+   * The metrics of all rows, under the keys of `computeStepMetrics`.
+   *
+   * @param facts of the whole step: seconds, GPUs and the gradient are those of all parts together
+   * @throws ValueError for facts that are none
+   */
+  metrics(facts: StepFacts = {}): Metrics {
+    assertFacts(METRICS, facts);
+    const { lengths, tables, options, groups = [], globalTokenNum } = this.#contents;
+    const { responseWidth, promptWidth, numTurns, toolCallCounts } = this.#contents;
+    const known = typeof lengths === 'string' ? NO_LENGTHS : lengths;
+    const rows = { lengths: known, responseWidth, promptWidth, numTurns, toolCallCounts };
+    const { gradientNorm, timing, nGpus } = facts;
+    const metrics: Metrics = {};
+    for (const [family, own] of Object.entries(tables)) {
+      const finishing = { rows, groups, options, gradientNorm };
+      Object.assign(metrics, finishFamily(METRICS, family as TensorFamily, own, finishing));
+    }
+    const skipped = skippedOfHost(this.#contents, facts);
+    const wants = (family: StepFamily): boolean =>
+      skipped[family] === undefined && this.#contents.families?.includes(family) !== false;
+    if (wants('timing')) {
+      Object.assign(metrics, timingsOf(timing!, known, options.semantics ?? 'recommended'));
+    }
+    if (wants('throughput')) {
+      const seconds = stepSeconds(METRICS, timing!, nGpus!);
+      const tokens = globalTokenNum && { globalTokenNum };
+      Object.assign(metrics, throughputOf(tokens ?? {}, known, seconds, nGpus!));
+    }
+    return metrics;
+  }
+
+  /**
+   * The state of all rows, in this order.
+   *
+   * Widths are those of the widest part, as if the rows had been padded to it.
+   *
+   * @param states one or more, of the same options and of batches with the same inputs
+   * @throws ValueError for none, for what is no state, and for states that do not fit each other
+   */
+  static merge(states: readonly StepState[]): StepState {
+    const refuse = (input: string, expected: string, received: string): never => {
+      const remedy = 'compute the states of all parts with the same options, from the same kinds of inputs';
+      throw new ValueError({ where: MERGE, input, expected, received, remedy });
+    };
+    if (!Array.isArray(states) || states.length === 0) {
+      const received = Array.isArray(states) ? 'none' : kindOf(states);
+      return refuse('states', 'a list of one state or more', received);
+    }
+    for (const [i, state] of (states as readonly unknown[]).entries()) {
+      if (!(state instanceof StepState)) refuse(`states[${i}]`, 'a StepState', kindOf(state));
+    }
+    const list = states as readonly StepState[];
+    const all = list.map((state) => state.#contents) as [StateContents, ...StateContents[]];
+    const [first, ...others] = all;
+    for (const [i, other] of others.entries()) {
+      const difference = differenceOf(first, other);
+      if (difference !== undefined) {
+        refuse(`states[${i + 1}]`, `the ${difference} of states[0]`, 'others');
+      }
+    }
+    return new StepState(mergedContents(all));
+  }
+
+  /** The state as bytes for another process of the same version; its size is a few kB per row. */
+  toBytes(): Uint8Array {
+    return encodeState(this.#contents);
+  }
+
+  /** @throws ValueError for what `toBytes` did not make */
+  static fromBytes(bytes: Uint8Array): StepState {
+    return new StepState(decodeState('StepState.fromBytes', bytes));
+  }
+}
+
+/** For states whose lengths nobody knows; whoever needs them is left out. */
+const NO_LENGTHS: RowLengths = { prompt: new Float64Array(), response: new Float64Array() };
+
+/** @throws ValueError for facts that are none */
+export function assertFacts(where: string, facts: StepFacts): void {
+  assertOptions(where, facts, factKinds, 'facts');
+  const { timing, nGpus, gradientNorm } = facts;
+  assertVarianceProxyOptions(where, { gradientNorm });
+  if (timing !== undefined) assertTimings(where, timing);
+  if (nGpus !== undefined) stepSeconds(where, { step: 1 }, nGpus);
+}
+
+/** Why there are no metrics of time. */
+export function skippedOfHost(
+  { lengths, globalTokenNum, families }: Pick<StateContents, 'lengths' | 'globalTokenNum' | 'families'>,
+  { timing, nGpus }: StepFacts,
+): Skipped {
+  const unknown = typeof lengths === 'string' ? lengths : undefined;
+  const skipped: Partial<Record<StepFamily, string>> = {};
+  const skip = (family: StepFamily, reason: string | undefined): void => {
+    if (reason !== undefined && families?.includes(family) !== false) skipped[family] = reason;
+  };
+  const untimed = timing === undefined ? 'options.timing is missing' : undefined;
+  skip('timing', untimed ?? unknown);
+  const uncounted = nGpus === undefined ? 'options.nGpus is missing' : undefined;
+  const withoutStep =
+    timing?.step === undefined
+      ? 'timingRaw.step is missing: expected the seconds of the whole step'
+      : undefined;
+  const withoutTokens = globalTokenNum === undefined ? unknown : undefined;
+  skip('throughput', untimed ?? uncounted ?? withoutTokens ?? withoutStep);
+  return skipped;
+}

@@ -1,0 +1,201 @@
+/**
+ * All metrics of a training step at once: what the batch allows, in one pass over the response part and one over the
+ * prompts, read back together.
+ */
+import { MissingInputError } from '../../errors.js';
+import { assertOptions } from '../../kernels/arguments.js';
+import { Pending } from '../../kernels/index.js';
+import { type RolloutBatch, assertBatch, responseWidthOf } from '../batch.js';
+import { type LengthsSource, lengthsSource, promptWidth, runWithLengths } from '../lengths.js';
+import type { Plan } from '../plan.js';
+import { usesLengthColumns } from '../semantics.js';
+import type { Metrics } from '../statistics.js';
+import {
+  type FamilyOptions,
+  type FamilyTables,
+  type Skipped,
+  type StepFamily,
+  type StepStateOptions,
+  assertStateOptions,
+  assertStepStateOptions,
+  planFamilies,
+  reasonOf,
+  stateKinds,
+  unlessMissing,
+} from './families.js';
+import { type StepFacts, StepState, assertFacts, factKinds, skippedOfHost } from './state.js';
+
+/** Options of `computeStepMetrics`: what to compute, and what is known of the step as a whole. */
+export interface StepMetricsOptions extends StepStateOptions, StepFacts {}
+
+/** Metrics of a step, and what is not among them. */
+export interface StepReport {
+  readonly metrics: Metrics;
+  /** Why a family is missing. */
+  readonly skipped: Skipped;
+}
+
+const WHERE = 'computeStepMetrics';
+
+/**
+ * Every metric that the batch and the options allow: those of `computeDataMetrics`, `computeTimingMetrics`,
+ * `computeThroughputMetrics`, `computeVarianceProxyMetrics`, `computeRolloutCorrection`, `computeDebugMetrics`,
+ * `computePolicyMetrics`, `computeKlMetrics` and `computeGroupMetrics`, under the same keys and with the same values.
+ *
+ * Tensors are read once however many metrics are made of them, and there is one read-back. What lacks an input is left
+ * out, and `onSkipped` says why; an input that does not fit, or an option that makes no sense, is refused as the single
+ * functions refuse it, and so is a batch of which nothing can be said.
+ *
+ * @param batch see the single functions; response_mask is what most of them need
+ * @returns plain numbers; undefined ones are NaN
+ * @throws MissingInputError if no family has its inputs; ShapeError, DtypeError, DisposedTensorError, ValueError,
+ *   BackendError
+ * @source verl, trainer/ppo/ray_trainer.py, fit
+ * @example
+ *   const metrics = await computeStepMetrics(batch, { timing: { gen: 12.5, step: 24 }, nGpus: 8, gradientNorm });
+ */
+export async function computeStepMetrics(
+  batch: RolloutBatch,
+  options: StepMetricsOptions = {},
+): Promise<Metrics> {
+  return Pending.attempt(() => stepMetrics(batch, options).map(({ metrics }) => metrics));
+}
+
+/** The launched form of `computeStepMetrics` with what it left out, to be read together with others. */
+export function stepMetrics(batch: RolloutBatch, options: StepMetricsOptions = {}): Pending<StepReport> {
+  assertOptions(WHERE, options, { ...stateKinds, ...factKinds });
+  assertStateOptions(WHERE, options);
+  const { timing, nGpus, gradientNorm, ...asked } = options;
+  assertFacts(WHERE, { timing, nGpus, gradientNorm });
+  // The caller may go on timing while the numbers are on their way.
+  const facts: StepFacts = { timing: timing && { ...timing }, nGpus, gradientNorm };
+  const { state, skipped } = launchState(WHERE, batch, asked, facts);
+  return state.map((found) => ({ metrics: found.metrics(facts), skipped }));
+}
+
+/**
+ * What the metrics of a step are made of, for parts of a step: states merge, in any split of the rows, to the state of
+ * the whole, whose metrics are then those of `computeStepMetrics`.
+ *
+ * Seconds, GPUs and the norm of the gradient are those of the whole step and are given to `StepState#metrics`.
+ *
+ * @param batch a micro-batch, or a rank's part; its tensors may be disposed while this waits
+ * @returns one read-back
+ * @throws as `computeStepMetrics`
+ * @source none of verl's functions; the row merge of Chan, Golub & LeVeque 1979
+ * @example
+ *   const state = await computeStepState(microBatch);
+ *   const others = await group.allGather(state.toBytes(), { timeoutMs, signal, context });
+ *   StepState.merge(others.map((bytes) => StepState.fromBytes(bytes))).metrics({ timing, nGpus, gradientNorm });
+ */
+export async function computeStepState(
+  batch: RolloutBatch,
+  options: StepStateOptions = {},
+): Promise<StepState> {
+  return Pending.attempt(() => {
+    assertStepStateOptions('computeStepState', options);
+    return launchState('computeStepState', batch, options, undefined).state;
+  });
+}
+
+/**
+ * Launches everything that a state needs.
+ *
+ * @param facts to say what lacks them; undefined if they are given later
+ */
+function launchState(
+  where: string,
+  batch: RolloutBatch,
+  options: StepStateOptions,
+  facts: StepFacts | undefined,
+): { readonly state: Pending<StepState>; readonly skipped: Skipped } {
+  assertBatch(where, batch);
+  const { semantics = 'recommended', families, onSkipped } = options;
+  const found = unlessMissing(() => lengthsSource(where, batch, usesLengthColumns(semantics)));
+  const unknown = found instanceof MissingInputError ? found : undefined;
+  const source = found instanceof MissingInputError ? NO_LENGTHS : found;
+  const { plans, skipped: ofTensors } = planFamilies(where, batch, options, unknown);
+  const { globalTokenNum } = batch;
+  const reason = unknown && reasonOf(unknown);
+  const host = { lengths: reason ?? NOT_YET, globalTokenNum: globalTokenNum && NONE, families };
+  const ofHost = facts === undefined ? {} : skippedOfHost(host, facts);
+  const skipped: Skipped = { ...ofTensors, ...ofHost };
+  for (const [family, why] of Object.entries(skipped)) onSkipped?.(family as StepFamily, why);
+  const ofTime = (['timing', 'throughput'] as const).filter(
+    (family) => families?.includes(family) !== false && !(family in ofHost),
+  );
+  const isSilent = facts === undefined ? reason !== undefined : ofTime.length === 0;
+  if (Object.keys(plans).length === 0 && isSilent) throw nothingToCompute(where, skipped);
+
+  const planned = Object.entries(plans).map(([family, plan]) => ({ family, plan: unfinished(plan) }));
+  const groups = options.groups && Array.from(options.groups);
+  const contents = {
+    options: kept(options),
+    rows: batch.batchSize,
+    skipped: ofTensors,
+    families: families && [...families],
+    responseWidth: responseWidthOf(batch),
+    promptWidth: promptWidth(batch),
+    numTurns: batch.numTurns && Float64Array.from(batch.numTurns),
+    toolCallCounts: batch.toolCallCounts && Float64Array.from(batch.toolCallCounts),
+    groups: plans.groups && groups,
+    globalTokenNum: globalTokenNum && Float64Array.from(globalTokenNum),
+  };
+  const launched = runWithLengths<readonly FamilyTables[]>(
+    where,
+    batch,
+    source,
+    planned.map(({ plan }) => plan),
+  );
+  const state = launched.map(
+    ([tables, lengths]) =>
+      new StepState({
+        ...contents,
+        tables: Object.fromEntries(planned.map(({ family }, i) => [family, tables[i]!])),
+        lengths: reason ?? lengths,
+      }),
+  );
+  return { state, skipped };
+}
+
+const NONE = new Float64Array();
+/** Lengths that are known once they are read. */
+const NOT_YET = { prompt: NONE, response: NONE };
+/** For batches whose lengths nobody knows; whoever needs them is left out. */
+const NO_LENGTHS: LengthsSource = { prompt: () => Pending.of(NONE), response: () => Pending.of(NONE) };
+
+/** The plan that ends with the rows themselves. */
+function unfinished({ inputs, masks, channels }: Plan<unknown>): Plan<FamilyTables> {
+  return { inputs, masks, channels, finish: (tables) => tables };
+}
+
+/** What rows are finished with later; a copy, since the caller may go on changing his options. */
+function kept({
+  maxResponseLength,
+  maxModelLength,
+  rolloutCorrection,
+  policy,
+  rightAbove,
+  semantics,
+}: FamilyOptions): FamilyOptions {
+  return {
+    maxResponseLength,
+    maxModelLength,
+    rolloutCorrection: rolloutCorrection && { ...rolloutCorrection },
+    policy: policy && { ...policy },
+    rightAbove,
+    semantics,
+  };
+}
+
+/** A batch of which nothing can be said is a mistake, and silence would hide it. */
+function nothingToCompute(where: string, skipped: Skipped): MissingInputError {
+  const reasons = Object.entries(skipped).map(([family, reason]) => `${family}: ${reason}`);
+  return new MissingInputError({
+    where,
+    input: 'batch',
+    expected: 'the inputs of at least one family of metrics',
+    received: `none (${reasons.join('; ')})`,
+    remedy: 'name the tensors as batchFromVerl does, e.g. response_mask, advantages, returns',
+  });
+}
