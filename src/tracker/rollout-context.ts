@@ -1,0 +1,143 @@
+/**
+ * Which rollout the running code belongs to: training or evaluation, and of which task.
+ *
+ * It follows the asynchronous context, so that one workflow serves both without being told, and their numbers never meet
+ * under one key.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { ValueError } from '../errors.js';
+import { assertFunction, assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
+
+/** What a task is run for. */
+export interface RolloutContext {
+  /** Evaluation, whose samples nobody trains on. */
+  readonly isEval: boolean;
+  readonly taskId?: string | number | undefined;
+}
+
+/** First level of the keys of a rollout, and the name of its tracker. */
+export type RolloutScope = 'rollout' | 'eval-rollout';
+
+const contexts = new AsyncLocalStorage<RolloutContext>();
+
+/**
+ * Runs a task as a rollout: everything that `fn` does, awaits or starts has this context, and nothing else has.
+ *
+ * @param context `isEval`: whether it is evaluation; `taskId`: for logs and traces
+ * @returns what `fn` returns, a promise included
+ * @throws MissingInputError or ValueError for a context or function that is none
+ * @example
+ *   await withRollout({ isEval: true, taskId: 7 }, async () => {
+ *     const episode = await play(); // anywhere below: rolloutScope() === 'eval-rollout'
+ *     reportEpisode(emitter, { outcome: 'accepted', values: { reward: episode.reward } });
+ *   });
+ */
+export function withRollout<T>(context: RolloutContext, fn: () => T): T {
+  assertNamed('withRollout', 'context', context, {
+    expected: 'an object with isEval',
+    remedy: 'call it as withRollout({ isEval: false }, () => …)',
+  });
+  assertOptions('withRollout', context, { isEval: 'boolean', taskId: 'any' }, 'context');
+  const { isEval, taskId } = context;
+  if (typeof (isEval as boolean | undefined) !== 'boolean') {
+    throw refusal('withRollout', 'context.isEval', 'true or false', isEval, 'say what the task is run for');
+  }
+  if (taskId !== undefined && typeof taskId !== 'string' && typeof taskId !== 'number') {
+    throw refusal(
+      'withRollout',
+      'context.taskId',
+      'a text or a number',
+      taskId,
+      'leave it out if there is none',
+    );
+  }
+  assertFunction('withRollout', 'fn', fn);
+  return contexts.run(Object.freeze({ isEval, taskId }), fn);
+}
+
+/** The rollout that the calling code belongs to; undefined outside of any. */
+export function currentRollout(): RolloutContext | undefined {
+  return contexts.getStore();
+}
+
+/**
+ * Where numbers of the calling code belong: `eval-rollout` in an evaluation, `rollout` in a training rollout and outside
+ * of any. The name for `getTracker`, and the first level of the keys of a `StreamEmitter`.
+ */
+export function rolloutScope(): RolloutScope {
+  return contexts.getStore()?.isEval === true ? 'eval-rollout' : 'rollout';
+}
+
+/** The full key of a number of the current rollout, e.g. `eval-rollout/reward`. */
+export function rolloutKey(name: string): string {
+  if (typeof name !== 'string' || name === '') {
+    throw refusal('rolloutKey', 'name', 'a text that is not empty', name, "name the number, e.g. 'reward'");
+  }
+  return `${rolloutScope()}/${name}`;
+}
+
+/** How an episode ended; each outcome is a counter of its own. */
+const OUTCOMES = ['accepted', 'rejected', 'failed'] as const;
+export type EpisodeOutcome = (typeof OUTCOMES)[number];
+
+export interface Episode {
+  /** `accepted` into training, `rejected` by a filter, or `failed` before it had anything to show. */
+  readonly outcome: EpisodeOutcome;
+  /** What was measured, by name. */
+  readonly values?: Readonly<Record<string, number>> | undefined;
+}
+
+/** What takes full keys: a `StreamEmitter`. */
+export interface EpisodeRecorder {
+  scalar(values: Record<string, number>): void;
+  counter(values: Record<string, number>): void;
+}
+
+/**
+ * Records one episode of the current rollout, so that every mean names its population.
+ *
+ * Writes `<scope>/<name>` over all episodes that have the value, whatever became of them, and
+ * `<scope>/effective/<name>` over accepted ones, which is what training sees; and one of the counters
+ * `<scope>/accepted`, `<scope>/rejected` and `<scope>/failed`, whose sum is the number of episodes attempted.
+ *
+ * @param recorder where the records go
+ * @throws MissingInputError or ValueError for an episode that is none, with nothing recorded
+ */
+export function reportEpisode(recorder: EpisodeRecorder, episode: Episode): void {
+  assertNamed('reportEpisode', 'recorder', recorder, {
+    expected: 'a StreamEmitter',
+    remedy: 'pass the emitter of this worker',
+  });
+  const { scalar, counter } = recorder as unknown as Readonly<Record<string, unknown>>;
+  assertFunction('reportEpisode', 'recorder.scalar', scalar);
+  assertFunction('reportEpisode', 'recorder.counter', counter);
+  assertNamed('reportEpisode', 'episode', episode, {
+    expected: 'an object with outcome and values',
+    remedy: "call it as reportEpisode(emitter, { outcome: 'accepted', values: { reward: … } })",
+  });
+  assertOptions('reportEpisode', episode, { outcome: 'any', values: 'object' }, 'episode');
+  const { outcome, values = {} } = episode;
+  if (!OUTCOMES.includes(outcome)) {
+    const expected = `one of ${OUTCOMES.map((name) => `'${name}'`).join(', ')}`;
+    throw refusal('reportEpisode', 'episode.outcome', expected, outcome, 'say what became of the episode');
+  }
+  const scope = rolloutScope();
+  const numbers: Record<string, number> = {};
+  for (const [name, x] of Object.entries(values)) {
+    numbers[`${scope}/${name}`] = x;
+    if (outcome === 'accepted') numbers[`${scope}/effective/${name}`] = x;
+  }
+  // The call that can refuse comes first: a value that is no number must not leave a counted episode behind.
+  if (Object.keys(numbers).length > 0) recorder.scalar(numbers);
+  recorder.counter({ [`${scope}/${outcome}`]: 1 });
+}
+
+function refusal(
+  where: string,
+  input: string,
+  expected: string,
+  received: unknown,
+  remedy: string,
+): ValueError {
+  return new ValueError({ where, input, expected, received: kindOf(received), remedy });
+}

@@ -1,0 +1,223 @@
+/**
+ * Delivery of one emitter: seals what waits into numbered deltas and sends them one at a time until each is acknowledged.
+ */
+import { MomentsTable } from '../../kernels/moments/record.js';
+import { type Delta, encodeDelta, schemaFingerprint } from './delta.js';
+import { StreamError } from './errors.js';
+import type { KeyTable } from './key-table.js';
+import type { KeyDefinition } from './schema.js';
+import type { DeltaAck, StreamTransport } from './transport.js';
+import type { KeyedRows, VersionedRows } from './versioned-rows.js';
+
+export interface CourierOptions {
+  readonly workerId: string;
+  readonly epoch: number;
+  readonly sendTimeoutMs: number;
+}
+
+/** What is on its way, and what became of what was. */
+export interface EmitterStatus {
+  /** Rows that wait to be sent: keys times policy versions, however many records they hold. */
+  readonly waitingRows: number;
+  /** Deltas with a number that are not acknowledged yet. */
+  readonly unacknowledged: number;
+  /** Deltas that were acknowledged. */
+  readonly delivered: number;
+  /** Deliveries that failed, and were or will be repeated. */
+  readonly failures: number;
+  /** Deltas that the controller refused, whole or in part; what it refused is lost. */
+  readonly refused: number;
+}
+
+/** All keys known at one moment, in the order in which deltas have them. */
+interface Schema {
+  readonly ids: readonly number[];
+  readonly definitions: readonly KeyDefinition[];
+  readonly fingerprint: number;
+}
+
+export class Courier {
+  readonly #transport: StreamTransport;
+  readonly #keys: KeyTable;
+  readonly #waiting: VersionedRows;
+  readonly #options: CourierOptions;
+  /** Sealed and not acknowledged, oldest first. */
+  readonly #sealed: Delta[] = [];
+  #schema: Schema | undefined;
+  /** Fingerprint of the last schema that the other side has taken. */
+  #knownFingerprint: number | undefined;
+  #seq = 0;
+  #hasSealedFinal = false;
+  #delivered = 0;
+  #failures = 0;
+  #refused = 0;
+
+  constructor(transport: StreamTransport, keys: KeyTable, waiting: VersionedRows, options: CourierOptions) {
+    this.#transport = transport;
+    this.#keys = keys;
+    this.#waiting = waiting;
+    this.#options = options;
+  }
+
+  /** Whether there is nothing to deliver. */
+  get isIdle(): boolean {
+    return this.#sealed.length === 0 && this.#waiting.isEmpty;
+  }
+
+  status(): EmitterStatus {
+    return {
+      waitingRows: this.#waiting.size,
+      unacknowledged: this.#sealed.length,
+      delivered: this.#delivered,
+      failures: this.#failures,
+      refused: this.#refused,
+    };
+  }
+
+  /**
+   * Delivers what was sealed before, then everything that waits now. Must not run twice at a time.
+   *
+   * @param isLast whether to end with a final delta
+   * @throws StreamError for a delivery that failed; the reason of the controller for a delta that it refused
+   */
+  async deliver(isLast: boolean): Promise<void> {
+    const refusals: Error[] = [];
+    await this.#sendSealed(refusals);
+    this.#seal(isLast);
+    await this.#sendSealed(refusals);
+    if (refusals.length > 0) throw refusals[0]!;
+  }
+
+  async #sendSealed(refusals: Error[]): Promise<void> {
+    for (let delta = this.#sealed[0]; delta !== undefined; delta = this.#sealed[0]) {
+      const ack = await this.#send(delta);
+      if (ack.status === 'refused') {
+        this.#refused++;
+        refusals.push(ack.error);
+      } else {
+        this.#delivered++;
+      }
+      this.#knownFingerprint = delta.fingerprint;
+      this.#sealed.shift();
+    }
+  }
+
+  /** @throws StreamError unless the delta was accepted or refused for good */
+  async #send(delta: Delta): Promise<DeltaAck> {
+    const isKnown = this.#transport.delivery === 'direct' && delta.fingerprint === this.#knownFingerprint;
+    try {
+      const ack = await this.#ask(encodeDelta(delta, { definitions: !isKnown }));
+      if (ack.status !== 'unknown_schema') return ack;
+      // The controller was restarted, or has forgotten.
+      const again = await this.#ask(encodeDelta(delta));
+      if (again.status !== 'unknown_schema') return again;
+      throw this.#failed('an answer to a delta with definitions', 'that its schema is not known');
+    } catch (error) {
+      this.#failures++;
+      if (error instanceof StreamError) throw error;
+      throw this.#failed('a delivery', error instanceof Error ? error.message : String(error), error);
+    }
+  }
+
+  async #ask(bytes: Uint8Array): Promise<DeltaAck> {
+    const { sendTimeoutMs } = this.#options;
+    const abort = new AbortController();
+    let timer: NodeJS.Timeout | undefined;
+    const deadline = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => {
+        const error = this.#failed('an answer', `none within ${sendTimeoutMs} ms`);
+        reject(error);
+        abort.abort(error);
+      }, sendTimeoutMs);
+    });
+    try {
+      const ack: unknown = await Promise.race([
+        this.#transport.send(bytes, { signal: abort.signal }),
+        deadline,
+      ]);
+      if (isAck(ack)) return ack;
+      throw this.#failed(
+        "an answer with status 'accepted', 'unknown_schema' or 'refused'",
+        JSON.stringify(ack),
+      );
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #failed(expected: string, received: string, cause?: unknown): StreamError {
+    return new StreamError(
+      {
+        where: 'flush',
+        input: `worker '${this.#options.workerId}'`,
+        expected,
+        received,
+        remedy: 'flush again: nothing is lost, and what was delivered is not counted twice',
+      },
+      { cause },
+    );
+  }
+
+  /** Turns everything that waits into deltas, one per policy version. */
+  #seal(isLast: boolean): void {
+    const entries = this.#waiting.entries();
+    const endsNow = isLast && !this.#hasSealedFinal;
+    if (entries.length === 0 && !endsNow) return;
+    const schema = this.#currentSchema();
+    entries.forEach(([policyVersion, rows], i) => {
+      this.#push(schema, policyVersion, rows, endsNow && i === entries.length - 1);
+    });
+    if (entries.length === 0) this.#push(schema, undefined, undefined, true);
+    if (endsNow) this.#hasSealedFinal = true;
+    this.#waiting.clear();
+  }
+
+  #push(
+    schema: Schema,
+    policyVersion: number | undefined,
+    keyed: KeyedRows | undefined,
+    isFinal: boolean,
+  ): void {
+    const { workerId, epoch } = this.#options;
+    const positions: number[] = [];
+    schema.ids.forEach((id, position) => {
+      if (keyed?.has(id) === true) positions.push(position);
+    });
+    const rows = new MomentsTable(positions.length);
+    positions.forEach((position, i) => {
+      rows.set(i, keyed!.row(schema.ids[position]!));
+    });
+    const { definitions, fingerprint } = schema;
+    const keyCount = definitions.length;
+    const seq = ++this.#seq;
+    this.#sealed.push({
+      workerId,
+      epoch,
+      seq,
+      policyVersion,
+      isFinal,
+      fingerprint,
+      keyCount,
+      definitions,
+      positions,
+      rows,
+    });
+  }
+
+  #currentSchema(): Schema {
+    if (this.#schema?.ids.length === this.#keys.size) return this.#schema;
+    const ids = Array.from({ length: this.#keys.size }, (_, id) => id);
+    const keyOf = (id: number): string => this.#keys.definition(id).key;
+    ids.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+    const definitions = ids.map((id) => this.#keys.definition(id));
+    this.#schema = { ids, definitions, fingerprint: schemaFingerprint(definitions) };
+    return this.#schema;
+  }
+}
+
+function isAck(ack: unknown): ack is DeltaAck {
+  const { status, error } = (ack ?? {}) as { status?: unknown; error?: unknown };
+  return (
+    status === 'accepted' || status === 'unknown_schema' || (status === 'refused' && error instanceof Error)
+  );
+}

@@ -1,0 +1,215 @@
+/** Reads deltas. Bytes come from outside, so everything is checked before anything is believed. */
+import { ValueError } from '../../errors.js';
+import { kindOf } from '../../kernels/arguments.js';
+import { MomentsTable } from '../../kernels/moments/record.js';
+import { type Delta, DELTA_VERSION, FLAG_DEFINITIONS, FLAG_FINAL, FLAG_POLICY_VERSION } from './delta.js';
+import { DeltaError } from './errors.js';
+import { rowFault } from './row-checks.js';
+import { type KeyDefinition, fingerprintOf, streamReductions } from './schema.js';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function refuse(expected: string, received: string, cause?: unknown): DeltaError {
+  return new DeltaError(
+    {
+      where: 'decodeDelta',
+      input: 'bytes',
+      expected,
+      received,
+      remedy:
+        'hand over the bytes of encodeDelta unchanged, and run the same version on workers and controller',
+    },
+    { cause },
+  );
+}
+
+class Reader {
+  readonly bytes: Uint8Array;
+  readonly #view: DataView;
+  at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  /** Moves past `size` bytes that must be there; returns where they start. */
+  skip(size: number): number {
+    const start = this.at;
+    this.at += size;
+    if (this.at > this.bytes.length) throw refuse(`at least ${this.at} bytes`, `${this.bytes.length}`);
+    return start;
+  }
+
+  u8(): number {
+    return this.#view.getUint8(this.skip(1));
+  }
+
+  u16(): number {
+    return this.#view.getUint16(this.skip(2), true);
+  }
+
+  u32(): number {
+    return this.#view.getUint32(this.skip(4), true);
+  }
+
+  f64(): number {
+    return this.#view.getFloat64(this.skip(8), true);
+  }
+
+  text(what: string): string {
+    const size = this.u16();
+    const start = this.skip(size);
+    if (size === 0) throw refuse(`a ${what}`, 'an empty text');
+    try {
+      return utf8.decode(this.bytes.subarray(start, start + size));
+    } catch (error) {
+      throw refuse(`a ${what} in UTF-8`, 'other bytes', error);
+    }
+  }
+}
+
+function whole(what: string, x: number, least: number): number {
+  if (Number.isSafeInteger(x) && x >= least) return x;
+  throw refuse(`${what} that is an integer from ${least}`, `${x}`);
+}
+
+/**
+ * The delta that `encodeDelta` wrote.
+ *
+ * @returns without definitions if they were left out
+ * @throws DeltaError for bytes that no delta has: cut short, too long, of another version, or with numbers that nothing
+ *   can have counted; ValueError for what are no bytes
+ */
+export function decodeDelta(bytes: Uint8Array): Delta {
+  return readDelta(
+    bytes,
+    () => false,
+    (length) => new MomentsTable(length),
+  );
+}
+
+/**
+ * `decodeDelta` for a receiver of many deltas.
+ *
+ * @param isKnown whether the definitions of a schema may be skipped
+ * @param tableFor where the rows go: a table of this length, whose cells are all written
+ */
+export function readDelta(
+  bytes: Uint8Array,
+  isKnown: (fingerprint: number) => boolean,
+  tableFor: (length: number) => MomentsTable,
+): Delta {
+  if (!(bytes instanceof Uint8Array)) {
+    throw new ValueError({
+      where: 'decodeDelta',
+      input: 'bytes',
+      expected: 'a Uint8Array',
+      received: kindOf(bytes),
+      remedy: 'pass what encodeDelta returned',
+    });
+  }
+  const reader = new Reader(bytes);
+  const version = reader.u8();
+  if (version !== DELTA_VERSION) throw refuse(`version ${DELTA_VERSION} of the format`, `version ${version}`);
+  const flags = reader.u8();
+  if (flags > (FLAG_DEFINITIONS | FLAG_FINAL | FLAG_POLICY_VERSION))
+    throw refuse('known flags', `flags ${flags}`);
+  const keyCount = reader.u16();
+  const epoch = whole('an epoch', reader.f64(), 0);
+  const seq = whole('a sequence number', reader.f64(), 1);
+  const fingerprint = whole('a fingerprint', reader.f64(), 0);
+  const policyVersion =
+    flags & FLAG_POLICY_VERSION
+      ? whole('a policy version', reader.f64(), Number.MIN_SAFE_INTEGER)
+      : undefined;
+  const workerId = reader.text('worker id');
+  let definitions: KeyDefinition[] | undefined;
+  if (flags & FLAG_DEFINITIONS) {
+    const size = reader.u32();
+    if (isKnown(fingerprint)) reader.skip(size);
+    else definitions = readDefinitions(reader, size, keyCount, fingerprint);
+  }
+  const { positions, rows } = readRows(reader, keyCount, tableFor);
+  const isFinal = (flags & FLAG_FINAL) !== 0;
+  return {
+    workerId,
+    epoch,
+    seq,
+    policyVersion,
+    isFinal,
+    fingerprint,
+    keyCount,
+    definitions,
+    positions,
+    rows,
+  };
+}
+
+function readDefinitions(
+  reader: Reader,
+  size: number,
+  keyCount: number,
+  fingerprint: number,
+): KeyDefinition[] {
+  const start = reader.at;
+  const definitions: KeyDefinition[] = [];
+  for (let i = 0; i < keyCount; i++) {
+    const code = reader.u8();
+    const reduction = streamReductions[code];
+    if (reduction === undefined) throw refuse('a known reduction', `reduction ${code}`);
+    const key = reader.text('key');
+    const before = definitions.at(-1)?.key;
+    if (before !== undefined && before >= key)
+      throw refuse('keys in ascending order', `'${key}' after '${before}'`);
+    definitions.push({ key, reduction });
+  }
+  if (reader.at !== start + size) throw refuse(`${size} bytes of definitions`, `${reader.at - start}`);
+  const actual = fingerprintOf(reader.bytes.subarray(start, reader.at));
+  if (actual !== fingerprint) throw refuse(`definitions with fingerprint ${fingerprint}`, `${actual}`);
+  return definitions;
+}
+
+function readRows(
+  reader: Reader,
+  keyCount: number,
+  tableFor: (length: number) => MomentsTable,
+): { positions: number[]; rows: MomentsTable } {
+  const { bytes } = reader;
+  const bitmap = (keyCount + 7) >>> 3;
+  const has = reader.skip(bitmap);
+  const nonFinite = reader.skip(bitmap);
+  let count = 0;
+  for (let i = 0; i < bitmap; i++) {
+    const present = bytes[has + i]!;
+    if (bytes[nonFinite + i]! & ~present)
+      throw refuse('non-finite elements in rows that are there', 'others');
+    for (let bits = present; bits !== 0; bits &= bits - 1) count++;
+  }
+  if (keyCount & 7 && bytes[has + bitmap - 1]! >>> (keyCount & 7) !== 0) {
+    throw refuse(`rows of ${keyCount} keys`, 'rows of further ones');
+  }
+  const positions: number[] = [];
+  const rows = tableFor(count);
+  const { cells } = rows;
+  for (let position = 0; position < keyCount; position++) {
+    const byte = position >>> 3;
+    const bit = 1 << (position & 7);
+    if ((bytes[has + byte]! & bit) === 0) continue;
+    const i = positions.push(position) - 1;
+    const cell = i * MomentsTable.WIDTH;
+    cells[cell] = reader.f64();
+    cells[cell + 1] = cells[cell + 2] = cells[cell + 3] = 0;
+    for (let field = 4; field < 8; field++) cells[cell + field] = reader.f64();
+    if (bytes[nonFinite + byte]! & bit) {
+      for (let field = 1; field < 4; field++) cells[cell + field] = reader.f64();
+      if (cells[cell + 1] === 0 && cells[cell + 2] === 0 && cells[cell + 3] === 0) {
+        throw refuse('non-finite elements where they are announced', 'none');
+      }
+    }
+    const fault = rowFault(rows, i);
+    if (fault !== undefined) throw refuse('a row of moments', fault);
+  }
+  if (reader.at !== bytes.length) throw refuse(`${reader.at} bytes`, `${bytes.length}`);
+  return { positions, rows };
+}

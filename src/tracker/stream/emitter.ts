@@ -1,0 +1,332 @@
+/**
+ * The worker's end of a stream: accumulates records per key and delivers them at least once, in few small messages.
+ *
+ * One delta is under way at a time. What is recorded meanwhile, or while the controller is out of reach, merges into the
+ * rows that wait, so memory does not grow with records or with the length of an outage; a delta that was sent keeps its
+ * number and its content until it is acknowledged, so that the controller can tell it apart from its repetition.
+ */
+import { randomInt } from 'node:crypto';
+import { ValueError } from '../../errors.js';
+import { assertFunction, assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
+import { liftRow } from '../../kernels/moments/record.js';
+import { Courier, type EmitterStatus } from './courier.js';
+import { StreamError } from './errors.js';
+import { KeyTable, MOST_KEYS } from './key-table.js';
+import { assertStreamRow, namedNumbers } from './record-checks.js';
+import type { StreamReduction, StreamRow } from './schema.js';
+import { assertCount, assertPolicyVersion } from './stream-options.js';
+import type { StreamTransport } from './transport.js';
+import { VersionedRows } from './versioned-rows.js';
+
+export interface StreamEmitterOptions {
+  /** Tells the workers of a stream apart; the same after a restart. */
+  readonly workerId: string;
+  /**
+   * Which life of the worker this is: an integer larger than that of its last one. Default: microseconds of the wall
+   * clock, with chance in the last three digits so that two processes that start together differ.
+   */
+  readonly epoch?: number | undefined;
+  /** Flush every so many milliseconds; default never. The timer does not keep the process alive. */
+  readonly flushIntervalMs?: number | undefined;
+  /** A delivery without an answer for so long has failed, and is repeated by the next flush; default 10000. */
+  readonly sendTimeoutMs?: number | undefined;
+  /** Keys that may be recorded; further ones are refused. Default 10000. */
+  readonly maxKeys?: number | undefined;
+  /** Policy versions that wait apart; with more of them the oldest joins the records without one. Default 64. */
+  readonly maxPolicyVersions?: number | undefined;
+  /** Hears of flushes by the timer that failed. Default: one process warning per outage. */
+  readonly onError?: ((error: Error) => void) | undefined;
+}
+
+export interface EmitOptions {
+  /** Of the policy that made the sample, so that a late one can still be told from the next step's. */
+  readonly policyVersion?: number | undefined;
+}
+
+export interface EmitScalarOptions extends EmitOptions {
+  /** How the numbers are exported; default `scalar`, their mean and `__count`. */
+  readonly reduceType?: Exclude<StreamReduction, 'denominator' | 'counter'> | undefined;
+}
+
+let lastEpoch = 0;
+
+/** Later than every epoch of this process, and of its earlier lives unless the wall clock went back. */
+function nextEpoch(): number {
+  lastEpoch = Math.max(lastEpoch + 1, Date.now() * 1000 + randomInt(1000));
+  return lastEpoch;
+}
+
+/**
+ * Records numbers on a rollout worker and sends them to the controller, pre-aggregated.
+ *
+ * Record calls are atomic and never wait. Keys are full keys; one key is recorded in one way only. `flush` and `close`
+ * deliver. Use `rolloutKeys` for the keys of an episode, which tell train and evaluation apart.
+ *
+ * @example
+ *   const emitter = new StreamEmitter(transport, { workerId: 'rollout-0', flushIntervalMs: 500 });
+ *   emitter.scalar({ 'rollout/reward': 0.5 });
+ *   emitter.counter({ 'rollout/accepted': 1 });
+ *   await emitter.close();
+ */
+export class StreamEmitter {
+  readonly #keys: KeyTable;
+  readonly #waiting: VersionedRows;
+  readonly #courier: Courier;
+  readonly #onError: ((error: Error) => void) | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+  #hasWarned = false;
+  /** The last flush that was asked for, and one that has not started yet. */
+  #tail: Promise<void> = Promise.resolve();
+  #next: Promise<void> | undefined;
+
+  /** @throws MissingInputError or ValueError for a transport or options that are none */
+  constructor(transport: StreamTransport, options: StreamEmitterOptions) {
+    assertTransport(transport);
+    assertNamed('StreamEmitter', 'options', options, {
+      expected: 'an object with workerId',
+      remedy: "name the worker: { workerId: 'rollout-0' }",
+    });
+    assertOptions('StreamEmitter', options, {
+      workerId: 'string',
+      epoch: 'number',
+      flushIntervalMs: 'number',
+      sendTimeoutMs: 'number',
+      maxKeys: 'number',
+      maxPolicyVersions: 'number',
+      onError: 'function',
+    });
+    const { workerId, epoch = nextEpoch(), flushIntervalMs, sendTimeoutMs = 10_000 } = options;
+    const { maxKeys = 10_000, maxPolicyVersions = 64, onError } = options;
+    assertWorkerId(workerId);
+    assertCount('StreamEmitter', 'epoch', epoch);
+    assertCount('StreamEmitter', 'sendTimeoutMs', sendTimeoutMs, MOST_MS);
+    if (flushIntervalMs !== undefined) {
+      assertCount('StreamEmitter', 'flushIntervalMs', flushIntervalMs, MOST_MS);
+    }
+    assertCount('StreamEmitter', 'maxKeys', maxKeys, MOST_KEYS);
+    assertCount('StreamEmitter', 'maxPolicyVersions', maxPolicyVersions);
+    this.#onError = onError;
+    this.#keys = new KeyTable(maxKeys);
+    this.#waiting = new VersionedRows(maxPolicyVersions);
+    this.#courier = new Courier(transport, this.#keys, this.#waiting, { workerId, epoch, sendTimeoutMs });
+    if (flushIntervalMs !== undefined) {
+      this.#timer = setInterval(() => {
+        this.#flushUnasked();
+      }, flushIntervalMs).unref();
+    }
+  }
+
+  /**
+   * Records numbers, one sample per key.
+   *
+   * @param values numbers by full key; NaN and infinities propagate, booleans count as 0 and 1
+   * @throws ValueError for other values; KeyConflictError for a key that is recorded in another way; StreamError after
+   *   `close`
+   */
+  scalar(values: Record<string, number | boolean>, options?: EmitScalarOptions): void {
+    if (options !== undefined) assertOptions('scalar', options, { policyVersion: 'any', reduceType: 'any' });
+    const { reduceType = 'scalar', policyVersion } = options ?? {};
+    if (!isNumberReduction(reduceType)) throw noReduceType(reduceType);
+    this.#record('scalar', namedNumbers('scalar', values), reduceType, policyVersion);
+  }
+
+  /**
+   * Adds to counters, which are exported as their sum: exact for integers up to 2^53.
+   *
+   * @param values finite numbers from 0, by full key
+   * @throws as `scalar` does
+   */
+  counter(values: Record<string, number>, options?: EmitOptions): void {
+    if (options !== undefined) assertOptions('counter', options, { policyVersion: 'any' });
+    const numbers = namedNumbers('counter', values);
+    for (const [key, x] of numbers) if (!(x >= 0 && x < Infinity)) throw noCount(key, x);
+    this.#record('counter', numbers, 'counter', options?.policyVersion);
+  }
+
+  /**
+   * Merges whole rows: tensor statistics of a tracker or of `momentsTables`, or what another stream has collected.
+   *
+   * @param collected as `StreamIngest.rows` returns them
+   * @throws ValueError for rows that nothing can have; KeyConflictError and StreamError as `scalar` does
+   */
+  merge(collected: Iterable<StreamRow>, options?: EmitOptions): void {
+    if (typeof (collected as Iterable<StreamRow> | null | undefined)?.[Symbol.iterator] !== 'function') {
+      throw new ValueError({
+        where: 'merge',
+        input: 'collected',
+        expected: 'a list of { key, reduction, row }',
+        received: kindOf(collected),
+        remedy: 'pass what rows() of a StreamIngest returned',
+      });
+    }
+    if (options !== undefined) assertOptions('merge', options, { policyVersion: 'any' });
+    const given = [...collected];
+    for (const one of given) assertStreamRow(one);
+    const { ids, rows } = this.#open('merge', options?.policyVersion, given);
+    ids.forEach((id, i) => {
+      rows.add(id, given[i]!.row);
+    });
+  }
+
+  /**
+   * Delivers everything that was recorded before this call.
+   *
+   * Calls made while one is running are served together by the next. A failed flush loses nothing: its records go out
+   * with the next one.
+   *
+   * @throws StreamError if the transport fails or does not answer; what the controller says if it refuses a delta or
+   *   some of its keys, which are then dropped, because repeating them would not help
+   */
+  flush(): Promise<void> {
+    if (this.#next === undefined) {
+      const run = this.#tail.then(() => {
+        this.#next = undefined;
+        return this.#courier.deliver(this.#isClosed);
+      });
+      this.#next = run;
+      // Whoever asked hears of a failure; nobody has to.
+      this.#tail = run.catch(() => undefined);
+    }
+    return this.#next;
+  }
+
+  /**
+   * Delivers what is left and tells the controller that this worker has ended. Nothing can be recorded any more.
+   *
+   * @throws as `flush` does; the records are kept, so that `close` may be called again
+   */
+  close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    return this.flush();
+  }
+
+  /** What is on its way, and what became of what was. */
+  status(): EmitterStatus {
+    return this.#courier.status();
+  }
+
+  #record(
+    where: string,
+    numbers: readonly (readonly [string, number])[],
+    reduction: StreamReduction,
+    policyVersion: number | undefined,
+  ): void {
+    const definitions = numbers.map(([key]) => ({ key, reduction }));
+    const { ids, rows } = this.#open(where, policyVersion, definitions);
+    ids.forEach((id, i) => {
+      rows.add(id, liftRow(numbers[i]![1]));
+    });
+  }
+
+  /** Checks everything that can refuse a record; what follows cannot fail. */
+  #open(
+    where: string,
+    policyVersion: number | undefined,
+    definitions: Parameters<KeyTable['claim']>[1],
+  ): { ids: number[]; rows: ReturnType<VersionedRows['at']> } {
+    if (this.#isClosed) {
+      throw new StreamError({
+        where,
+        input: 'emitter',
+        expected: 'an open emitter',
+        received: 'a closed one',
+        remedy: 'record before close()',
+      });
+    }
+    if (policyVersion !== undefined) assertPolicyVersion(where, policyVersion);
+    return { ids: this.#keys.claim(where, definitions), rows: this.#waiting.at(policyVersion) };
+  }
+
+  #flushUnasked(): void {
+    if (this.#courier.isIdle) return;
+    this.flush().then(
+      () => {
+        this.#hasWarned = false;
+      },
+      (error: unknown) => {
+        this.#report(error as Error);
+      },
+    );
+  }
+
+  #report(error: Error): void {
+    if (this.#onError !== undefined) {
+      try {
+        this.#onError(error);
+      } catch (fault) {
+        process.emitWarning(fault as Error);
+      }
+      return;
+    }
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    process.emitWarning(`${error.message} (further failures in a row are not reported)`, {
+      code: 'TENSORTALLY_STREAM_FAILED',
+    });
+  }
+}
+
+/** What timers can wait for. */
+const MOST_MS = 2 ** 31 - 1;
+
+function assertTransport(transport: unknown): asserts transport is StreamTransport {
+  assertNamed('StreamEmitter', 'transport', transport, {
+    expected: 'a StreamTransport',
+    remedy: 'pass new InProcessTransport(ingest), or an object with delivery and send()',
+  });
+  const { send, delivery } = transport as Partial<StreamTransport>;
+  assertFunction('StreamEmitter', 'transport.send', send);
+  if (delivery === 'direct' || delivery === 'stored') return;
+  throw new ValueError({
+    where: 'StreamEmitter',
+    input: 'transport.delivery',
+    expected: "'direct' or 'stored'",
+    received: kindOf(delivery),
+    remedy: "use 'direct' if the controller itself acknowledges, 'stored' for a broker",
+  });
+}
+
+function assertWorkerId(workerId: unknown): void {
+  // 65535 bytes of UTF-8 at most, and a lone surrogate has no UTF-8 form.
+  if (
+    typeof workerId === 'string' &&
+    workerId !== '' &&
+    workerId.length <= 1024 &&
+    !/\p{Surrogate}/u.test(workerId)
+  ) {
+    return;
+  }
+  throw new ValueError({
+    where: 'StreamEmitter',
+    input: 'options.workerId',
+    expected: 'a well-formed text of 1 to 1024 characters',
+    received: kindOf(workerId),
+    remedy: "name the worker, e.g. 'rollout-0'",
+  });
+}
+
+function isNumberReduction(reduceType: StreamReduction): boolean {
+  return reduceType !== 'denominator' && reduceType !== 'counter';
+}
+
+function noReduceType(reduceType: unknown): ValueError {
+  return new ValueError({
+    where: 'scalar',
+    input: 'reduceType',
+    expected: 'a reduce type of numbers',
+    received: kindOf(reduceType),
+    remedy: 'count with counter(), and merge() the rows of a denominator',
+  });
+}
+
+function noCount(key: string, x: number): ValueError {
+  return new ValueError({
+    where: 'counter',
+    input: key,
+    expected: 'a finite number from 0',
+    received: kindOf(x),
+    remedy: 'record measurements with scalar()',
+  });
+}

@@ -1,0 +1,29 @@
+/** The transport of a worker that lives in the process of its controller. */
+import { ValueError } from '../../errors.js';
+import { kindOf } from '../../kernels/arguments.js';
+import type { StreamIngest } from './ingest.js';
+import type { DeltaAck, StreamTransport } from './transport.js';
+
+/** Workers and controller in one process. */
+export class InProcessTransport implements StreamTransport {
+  readonly delivery = 'direct';
+  readonly #ingest: Pick<StreamIngest, 'receive'>;
+
+  /** @throws ValueError for anything but an ingest */
+  constructor(ingest: Pick<StreamIngest, 'receive'>) {
+    if (typeof (ingest as StreamIngest | null | undefined)?.receive !== 'function') {
+      throw new ValueError({
+        where: 'InProcessTransport',
+        input: 'ingest',
+        expected: 'a StreamIngest',
+        received: kindOf(ingest),
+        remedy: 'pass new StreamIngest()',
+      });
+    }
+    this.#ingest = ingest;
+  }
+
+  async send(delta: Uint8Array): Promise<DeltaAck> {
+    return Promise.resolve(this.#ingest.receive(delta));
+  }
+}

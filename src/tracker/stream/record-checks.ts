@@ -1,0 +1,48 @@
+/** What the record calls of an emitter accept. Nothing is recorded here. */
+import { ValueError } from '../../errors.js';
+import { assertNamed, kindOf } from '../../kernels/arguments.js';
+import { MomentsTable } from '../../kernels/moments/record.js';
+import { rowFault } from './row-checks.js';
+import type { StreamRow } from './schema.js';
+
+/**
+ * The named numbers that a record call was given; true is 1.
+ *
+ * @throws MissingInputError or ValueError for anything but an object of numbers
+ */
+export function namedNumbers(where: string, values: unknown): [key: string, x: number][] {
+  assertNamed(where, 'values', values, {
+    expected: 'an object of named values',
+    remedy: `call it as ${where}({ 'rollout/reward': … })`,
+  });
+  return Object.entries(values).map(([key, value]: [string, unknown]) => {
+    if (typeof value === 'number') return [key, value];
+    if (typeof value === 'boolean') return [key, Number(value)];
+    throw new ValueError({
+      where,
+      input: key,
+      expected: 'a number',
+      received: kindOf(value),
+      remedy: 'leave the key out when there is no value',
+    });
+  });
+}
+
+/** @throws ValueError for a row that no elements can have */
+export function assertStreamRow(given: StreamRow): void {
+  const { key, row } = (given as StreamRow | null | undefined) ?? ({} as Partial<StreamRow>);
+  let fault: string | undefined = kindOf(row);
+  if (typeof row === 'object' && (row as unknown) !== null) {
+    const table = new MomentsTable(1);
+    table.set(0, row);
+    fault = rowFault(table, 0);
+  }
+  if (fault === undefined) return;
+  throw new ValueError({
+    where: 'merge',
+    input: typeof key === 'string' && key !== '' ? key : 'rows',
+    expected: '{ key, reduction, row } with a row of moments',
+    received: fault,
+    remedy: 'make rows with liftRow, mergeRows or momentsTables',
+  });
+}

@@ -1,0 +1,32 @@
+/** Checks of what both ends of a stream take: numbers of things, and policy versions. */
+import { ValueError } from '../../errors.js';
+import { kindOf } from '../../kernels/arguments.js';
+
+/** @throws ValueError unless `value` is an integer from 1 to `most` */
+export function assertCount(
+  where: string,
+  option: string,
+  value: number,
+  most = Number.MAX_SAFE_INTEGER,
+): void {
+  if (Number.isSafeInteger(value) && value >= 1 && value <= most) return;
+  throw new ValueError({
+    where,
+    input: `options.${option}`,
+    expected: `an integer from 1 to ${most}`,
+    received: kindOf(value),
+    remedy: 'leave it out for the default',
+  });
+}
+
+/** @throws ValueError for anything but an integer */
+export function assertPolicyVersion(where: string, policyVersion: unknown): asserts policyVersion is number {
+  if (Number.isSafeInteger(policyVersion)) return;
+  throw new ValueError({
+    where,
+    input: 'policyVersion',
+    expected: 'an integer',
+    received: kindOf(policyVersion),
+    remedy: 'number the versions of the policy, or leave it out',
+  });
+}
