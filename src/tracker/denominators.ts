@@ -1,97 +1,127 @@
 /**
- * The masks of one denominator in recording order, and who has used which.
- *
- * The i-th value of a stat pairs with the i-th mask of its denominator. A mask is held (its data, not a copy) until a
- * newer one arrives when every stat key seen so far has used it, so what is held does not grow with the number of
- * micro-batches. Masks that some stat has not used yet are all held, and so are those that none has: the first stat
- * may still come and start at the first mask.
+ * The denominators of a tracker: what is known by name, whose masks are held, and who is behind.
  */
-import { PairingError } from '../errors.js';
-import type { RetainedTensor } from '../kernels/index.js';
+import { MissingInputError, ReleasedError } from '../errors.js';
+import { kindOf } from '../kernels/arguments.js';
+import { type BoundMask, type HeldMask, MaskQueue } from './mask-queue.js';
+import { fullKey } from './scope.js';
 
-/** A mask that may still pair with values. */
-export interface HeldMask {
-  readonly retained: RetainedTensor;
-  /** Whether some launch already counts its selected elements. */
-  counted: boolean;
-}
+/** Masks that an export has taken, by the full key of their denominator. */
+export type TakenMasks = ReadonlyMap<string, MaskQueue>;
 
-export class MaskQueue {
-  readonly #denominator: string;
-  readonly #held: HeldMask[] = [];
-  /** Masks that were let go; the first held one has this index. */
-  #released = 0;
-  /** Masks used so far, by stat key. */
-  readonly #used = new Map<string, number>();
+export class Denominators {
+  #queues = new Map<string, MaskQueue>();
+  /** Those that exports have taken, until they are settled. */
+  readonly #exporting = new Set<TakenMasks>();
 
-  /** @param denominator full key, for messages */
-  constructor(denominator: string) {
-    this.#denominator = denominator;
-  }
-
-  /** Masks recorded so far, held or not. */
-  get total(): number {
-    return this.#released + this.#held.length;
-  }
-
-  /** Adds a mask, and lets those go that every stat has used. */
-  push(retained: RetainedTensor): void {
-    let usedByAll = this.#used.size === 0 ? 0 : Infinity;
-    for (const used of this.#used.values()) usedByAll = Math.min(usedByAll, used);
-    while (this.#released < usedByAll) {
-      this.#held.shift()!.retained.release();
-      this.#released++;
-    }
-    this.#held.push({ retained, counted: false });
+  /** The queue of a denominator, made if it is new. */
+  open(denominator: string): MaskQueue {
+    let queue = this.#queues.get(denominator);
+    if (queue === undefined) this.#queues.set(denominator, (queue = new MaskQueue(denominator)));
+    return queue;
   }
 
   /**
-   * The mask that the next value of `stat` pairs with.
+   * The denominator `name` of the scope `path`, and its masks. Scopes around it are not searched: a mask of another
+   * scope is reached by its handle.
    *
-   * @throws PairingError if there is none yet, or if it was let go because the other stats have moved on
+   * @throws MissingInputError naming what is known
    */
-  next(stat: string): HeldMask {
-    const index = this.#used.get(stat) ?? 0;
-    if (index >= this.total) {
-      throw new PairingError({
-        where: 'stat',
-        input: stat,
-        expected: `at most one value per mask of '${this.#denominator}' (${String(this.total)} so far)`,
-        received: `value ${String(index + 1)}`,
-        remedy: `record the mask of the next micro-batch with denominator() before its values`,
-      });
+  find(path: string, name: unknown): { readonly denominator: string; readonly queue: MaskQueue } {
+    const key = typeof name === 'string' ? fullKey(path, name) : undefined;
+    const queue = key === undefined ? undefined : this.#queues.get(key);
+    if (key !== undefined && queue !== undefined) return { denominator: key, queue };
+    const known = [...this.#queues.keys()].map((recorded) => `'${recorded}'`);
+    throw new MissingInputError({
+      where: 'stat',
+      input: 'denominator',
+      expected: `the name of a denominator recorded in scope '${path}'`,
+      received: `${key === undefined ? kindOf(name) : `'${key}'`}, while ${known.length > 0 ? known.join(', ') : 'no key'} is known`,
+      remedy:
+        'record the mask with denominator() in the same scope first, or keep the handle that it returns',
+    });
+  }
+
+  /** The queue that holds the mask of a handle; undefined once it was let go or taken. */
+  holderOf(mask: BoundMask): MaskQueue | undefined {
+    const queue = this.#queues.get(mask.denominator);
+    return queue?.has(mask) === true ? queue : undefined;
+  }
+
+  /** @throws ReleasedError unless the mask of a handle is still here */
+  assertHeld(mask: BoundMask): void {
+    if (this.holderOf(mask) !== undefined) return;
+    throw new ReleasedError({
+      where: 'stat',
+      input: `denominator handle '${mask.denominator}'`,
+      expected: 'a mask that is still held',
+      received: 'one that went with an export or was disposed',
+      remedy: 'record the mask of the new micro-batch with denominator() and use the handle that it returns',
+    });
+  }
+
+  /** The masks held for `denominator`, or for all. */
+  *held(denominator?: string): Generator<[denominator: string, mask: HeldMask]> {
+    for (const [key, queue] of this.#queues) {
+      if (denominator !== undefined && denominator !== key) continue;
+      for (const mask of queue.held()) yield [key, mask];
     }
-    if (index < this.#released) {
-      throw new PairingError({
-        where: 'stat',
-        input: stat,
-        expected: `a value for every mask of '${this.#denominator}', in step with the other stats`,
-        received: `value ${String(index + 1)} when mask ${String(this.#released + 1)} is the oldest one still held`,
-        remedy: `record '${stat}' for every micro-batch, or give it a denominator of its own`,
-      });
+  }
+
+  /** Stats that have fewer values than masks: all, or those that an export of `key` is about. */
+  *behind(
+    key: string | undefined,
+  ): Generator<{ denominator: string; stat: string; values: number; masks: number }> {
+    for (const [denominator, queue] of this.#queues) {
+      for (const [stat, values] of queue.behind()) {
+        if (key === undefined || key === stat || key === denominator)
+          yield { denominator, stat, values, masks: queue.total };
+      }
     }
-    return this.#held[index - this.#released]!;
   }
 
-  /** Notes that `stat` has used the mask which `next` gave it. */
-  advance(stat: string): void {
-    this.#used.set(stat, (this.#used.get(stat) ?? 0) + 1);
+  /** Every mask that is kept, also by exports that run. */
+  kept(): HeldMask[] {
+    return [this.#queues, ...this.#exporting].flatMap((queues) =>
+      [...queues.values()].flatMap((queue) => queue.held()),
+    );
   }
 
-  /** Stat keys with fewer values than masks, and how many values they have. */
-  behind(): [stat: string, values: number][] {
-    return [...this.#used].filter(([, values]) => values < this.total);
+  /** Takes the masks of `key`, or all. */
+  take(key: string | undefined): TakenMasks {
+    let taken = this.#queues;
+    if (key === undefined) {
+      this.#queues = new Map();
+    } else {
+      const queue = taken.get(key);
+      taken.delete(key);
+      taken = new Map(queue === undefined ? [] : [[key, queue]]);
+    }
+    this.#exporting.add(taken);
+    return taken;
   }
 
-  /** Held masks whose selected elements no launch counts. A mask is never let go uncounted. */
-  uncounted(): HeldMask[] {
-    return this.#held.filter((mask) => !mask.counted);
+  /** The taken masks are not needed any more. */
+  settle(taken: TakenMasks): void {
+    this.#exporting.delete(taken);
+    for (const queue of taken.values()) queue.release();
   }
 
-  /** Lets all masks go. */
+  /** Puts taken masks back. */
+  restore(taken: TakenMasks): void {
+    this.#exporting.delete(taken);
+    for (const [denominator, queue] of taken) {
+      const newer = this.#queues.get(denominator);
+      if (newer === undefined) this.#queues.set(denominator, queue);
+      else newer.adopt(queue);
+    }
+  }
+
+  /** Lets all masks go, also those of exports that run: their counts are launched. */
   release(): void {
-    for (const { retained } of this.#held) retained.release();
-    this.#released = this.total;
-    this.#held.length = 0;
+    for (const queues of [this.#queues, ...this.#exporting])
+      for (const queue of queues.values()) queue.release();
+    this.#queues.clear();
+    this.#exporting.clear();
   }
 }

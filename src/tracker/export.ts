@@ -3,77 +3,184 @@
  *
  * Everything up to the first await happens in the call itself, so a record made after it belongs to the next window.
  */
-import { assertOptions } from '../kernels/arguments.js';
-import { emptyRow, mergeRows } from '../kernels/index.js';
+import { ValueError } from '../errors.js';
+import { assertOptions, kindOf } from '../kernels/arguments.js';
+import { type Derivation, addDerived } from './derived.js';
+import type { Entry, Segment } from './entry.js';
+import { nameTaken } from './key-book.js';
 import { Launch } from './launch.js';
 import type { Ledger } from './ledger.js';
-import { exportedNames, exportedNumbers } from './reduce-type.js';
-import { type Entry, nameTaken } from './window.js';
+import { exportedNames, exportedNumbers, nonFiniteCount } from './reduce-type.js';
 
 export interface ExportOptions {
-  /** Export and reset this full key only; an unknown key exports nothing. */
+  /** Export and reset this full key only; an unknown key exports nothing. Derived metrics are left out then. */
   readonly key?: string | undefined;
   /** Forget what was exported; default true. */
   readonly reset?: boolean | undefined;
+  /** The window to export, one of the tracker's option `windows`; default the first. */
+  readonly window?: string | undefined;
+  /** Replaces the rule of every key that has one, e.g. to get at numbers that the rule `error` refuses. */
+  readonly nonFinite?: 'propagate' | 'ignore' | undefined;
 }
 
 /** Timings carry no tracker name, so the same one may come from several trackers and means the same in all. */
 export const timingPrefix = 'timeperf/';
+
+/** All records of one key of one tracker. */
+interface Total {
+  readonly key: string;
+  readonly entry: Entry;
+  readonly ledger: Ledger;
+}
 
 /**
  * Exports what several trackers have recorded as one record.
  *
  * @param where the public function that asks, for messages
  * @returns names in sorted order
- * @throws ValueError for options that are none; PairingError or KeyConflictError before anything is taken; what a failed read-back throws after everything
- *   is put back
+ * @throws ValueError for options that are none; PairingError or KeyConflictError before anything is taken; what a failed
+ *   read-back throws, ValueError for non-finite elements that a rule refuses, and what a derivation throws, after
+ *   everything is put back
  */
 export async function exportLedgers(
   where: string,
   ledgers: readonly Ledger[],
   options: ExportOptions,
 ): Promise<Record<string, number>> {
-  assertOptions(where, options, { key: 'string', reset: 'boolean' });
-  const { key, reset = true } = options;
-  for (const ledger of ledgers) ledger.prepare(key);
-  const entries = ledgers.flatMap((ledger) => ledger.entries(key));
-  assertDistinct(entries);
-  const taken = reset ? ledgers.map((ledger) => ({ ledger, window: ledger.take(key) })) : [];
+  assertOptions(where, options, { key: 'string', reset: 'boolean', window: 'string', nonFinite: 'any' });
+  const { key, reset = true, window, nonFinite } = options;
+  assertOverride(where, nonFinite);
+  const sources = ledgers.map((ledger) => ({ ledger, window: ledger.prepare(where, window, key) }));
+  const looks = sources.map((source) => source.ledger.look(source.window, key));
+  assertDistinct(looks, ledgers);
+  const taken = reset
+    ? sources.map(({ ledger, window: name }) => ({ ledger, cut: ledger.take(name, key) }))
+    : [];
+  const segments = reset ? taken.map(({ cut }) => cut.segments) : looks;
   try {
-    await Launch.read(entries.flatMap(([, { parts }]) => parts.map(({ launch }) => launch)));
+    await Launch.read(launchesOf(segments));
+    const numbers = finish(segments, ledgers, nonFinite);
+    if (key === undefined) addDerived(numbers, derivationsOf(ledgers));
+    for (const { ledger, cut } of taken) ledger.settle(cut);
+    return sorted(numbers);
   } catch (error) {
-    for (const { ledger, window } of taken) ledger.restore(window);
+    for (const { ledger, cut } of taken) ledger.restore(cut);
     throw error;
   }
-  for (const { ledger, window } of taken) ledger.settle(window);
-  return finish(entries);
 }
 
-/** Two trackers may share a timing, nothing else. */
-function assertDistinct(entries: readonly [key: string, entry: Entry][]): void {
-  const owners = new Map<string, { key: string; isTiming: boolean }>();
-  for (const [key, { binding }] of entries) {
-    const isTiming = binding.reduction === 'scalar' && key.startsWith(timingPrefix);
-    for (const name of exportedNames(key, binding.reduction)) {
-      const owner = owners.get(name);
-      const shared = isTiming && owner?.isTiming === true && owner.key === key;
-      if (owner !== undefined && !shared) throw nameTaken('exportAll', key, name, owner.key);
-      owners.set(name, { key, isTiming });
+function assertOverride(where: string, rule: unknown): void {
+  if (rule === undefined || rule === 'propagate' || rule === 'ignore') return;
+  throw new ValueError({
+    where,
+    input: 'options.nonFinite',
+    expected: "'propagate' or 'ignore'",
+    received: kindOf(rule),
+    remedy: 'leave it out for the rule of each key',
+  });
+}
+
+function launchesOf(segments: readonly (readonly Segment[])[]): Launch[] {
+  return segments
+    .flat()
+    .flatMap((segment) => [...segment.values()].flatMap(({ parts }) => parts.map(({ launch }) => launch)));
+}
+
+/** Two trackers may share a timing, nothing else; in parity mode the last one wins. */
+function assertDistinct(looks: readonly (readonly Segment[])[], ledgers: readonly Ledger[]): void {
+  if (ledgers.length < 2) return;
+  const owners = new Map<string, { key: string; ledger: Ledger; isTiming: boolean }>();
+  for (const [i, ledger] of ledgers.entries()) {
+    const entries = new Map(looks[i]!.flatMap((segment) => [...segment]));
+    for (const [key, { binding }] of entries) {
+      const isShared = isTiming(key, binding);
+      for (const name of exportedNames(key, binding.reduction, binding.nonFinite)) {
+        const owner = owners.get(name);
+        owners.set(name, { key, ledger, isTiming: isShared });
+        if (owner === undefined || owner.ledger === ledger) continue;
+        if (isShared && owner.isTiming && owner.key === key) continue;
+        if (ledger.settings.mode === 'strict') throw nameTaken('exportAll', key, name, `'${owner.key}'`);
+        ledger.noteNameTaken(key, name);
+      }
     }
   }
 }
 
+function isTiming(key: string, { reduction }: Entry['binding']): boolean {
+  return reduction === 'scalar' && key.startsWith(timingPrefix);
+}
+
 /** Merges rows in record order, so the same records always give the same bits. */
-function finish(entries: readonly [key: string, entry: Entry][]): Record<string, number> {
-  const totals = new Map<string, { entry: Entry; row: Entry['row'] }>();
-  for (const [key, entry] of entries) {
-    let { row } = totals.get(key) ?? { row: emptyRow };
-    row = mergeRows(row, entry.row);
-    for (const part of entry.parts) row = mergeRows(row, part.launch.row(part.key));
-    totals.set(key, { entry, row });
+function finish(
+  segments: readonly (readonly Segment[])[],
+  ledgers: readonly Ledger[],
+  override: 'propagate' | 'ignore' | undefined,
+): Map<string, number> {
+  const totals: Total[] = [];
+  const timings = new Map<string, number>();
+  for (const [i, ledger] of ledgers.entries()) {
+    for (const [key, entry] of totalsOf(segments[i]!)) {
+      const earlier = isTiming(key, entry.binding) ? timings.get(key) : undefined;
+      if (earlier !== undefined) {
+        totals[earlier] = { key, ledger, entry: totals[earlier]!.entry.followedBy(entry) };
+        continue;
+      }
+      if (isTiming(key, entry.binding)) timings.set(key, totals.length);
+      totals.push({ key, ledger, entry });
+    }
   }
-  const numbers = [...totals].flatMap(([key, { entry, row }]) =>
-    exportedNumbers(key, entry.binding.reduction, row),
+  if (override === undefined) assertFinite(totals);
+  const numbers = new Map<string, number>();
+  for (const { key, entry } of totals) {
+    const { reduction, nonFinite } = entry.binding;
+    const rule = nonFinite === undefined ? undefined : (override ?? nonFinite);
+    for (const [name, number] of exportedNumbers(key, reduction, entry.row(), rule))
+      numbers.set(name, number);
+  }
+  return numbers;
+}
+
+/** Everything that segments have, by key in the order of the first records. */
+function totalsOf(segments: readonly Segment[]): Map<string, Entry> {
+  const totals = new Map<string, Entry>();
+  for (const segment of segments) {
+    for (const [key, entry] of segment) {
+      const earlier = totals.get(key);
+      totals.set(key, earlier === undefined ? entry : earlier.followedBy(entry));
+    }
+  }
+  return totals;
+}
+
+/** @throws ValueError naming the keys whose rule refuses what they have recorded */
+function assertFinite(totals: readonly Total[]): void {
+  const broken = totals.filter(
+    ({ entry }) => entry.binding.nonFinite === 'error' && nonFiniteCount(entry.row()) > 0,
   );
-  return Object.fromEntries(numbers.sort(([a], [b]) => (a < b ? -1 : 1)));
+  if (broken.length === 0) return;
+  throw new ValueError({
+    where: 'export',
+    input: broken.map(({ key }) => key).join(', '),
+    expected: "finite elements under the rule nonFinite 'error'",
+    received: broken.map(({ entry }) => `${String(nonFiniteCount(entry.row()))} that are not`).join(', '),
+    remedy:
+      "look for what made them; nothing is lost: export({ nonFinite: 'ignore' }) leaves them out, dispose() drops all",
+  });
+}
+
+/** The derived metrics of all trackers; one that several declare alike is one. */
+function derivationsOf(ledgers: readonly Ledger[]): Map<string, Derivation> {
+  const all = new Map<string, Derivation>();
+  for (const { settings } of ledgers) {
+    for (const [name, derivation] of settings.derived) {
+      if ((all.get(name) ?? derivation) !== derivation)
+        throw nameTaken('exportAll', name, name, 'a derived metric of another tracker');
+      all.set(name, derivation);
+    }
+  }
+  return all;
+}
+
+function sorted(numbers: ReadonlyMap<string, number>): Record<string, number> {
+  return Object.fromEntries([...numbers].sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -3,16 +3,12 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertFunction } from '../kernels/arguments.js';
+import { DenominatorHandle } from './denominator-handle.js';
 import { timingPrefix } from './export.js';
 import type { Ledger, StatOptions } from './ledger.js';
-import { type Scope, cleanName } from './scope.js';
-import { type Clock, Stopwatch, during } from './timing.js';
-
-/** What a tracker and all its handles share. */
-export interface Recording {
-  readonly ledger: Ledger;
-  readonly clock: Clock;
-}
+import type { ScalarOptions } from './numbers.js';
+import { type Scope, assertText, cleanName } from './scope.js';
+import { Stopwatch, during } from './timing.js';
 
 /**
  * Records under a path of its tracker.
@@ -21,12 +17,12 @@ export interface Recording {
  * that runs inside. All calls are atomic: one that throws has recorded nothing.
  */
 export class TrackerHandle {
-  readonly #recording: Recording;
+  readonly #ledger: Ledger;
   readonly #scope: Scope;
 
   /** @internal handles are made by `child` */
-  constructor(recording: Recording, scope: Scope) {
-    this.#recording = recording;
+  constructor(ledger: Ledger, scope: Scope) {
+    this.#ledger = ledger;
     this.#scope = scope;
   }
 
@@ -55,46 +51,75 @@ export class TrackerHandle {
    * @throws ValueError if `name` is no text
    */
   child(name: string): TrackerHandle {
-    return new TrackerHandle(this.#recording, this.#scope.child(name));
+    return new TrackerHandle(this.#ledger, this.#scope.child(name));
   }
 
   /**
-   * Records masks that stats of the same scope are reduced over. Exports, under its own key, how many elements each
-   * one has selected.
+   * Records masks that stats are reduced over. Exports, under their own keys, how many elements they have selected.
    *
-   * A mask is kept without a copy for as long as values may still pair with it; the caller may dispose it at once.
+   * With a name and a mask, values reach the mask through the handle that is returned, and only so: from any scope, in
+   * any order. With a record of masks, stats of the same scope find them by name, first come first served. A denominator
+   * may have masks of both kinds.
+   *
+   * Masks are kept without a copy for as long as values may still use them; the caller may dispose them at once.
    *
    * @param masks bool tensors of any shape with at least one element, by name
    * @throws DtypeError, ShapeError, DisposedTensorError for another kind of tensor, an empty or a disposed one;
-   *   KeyConflictError for a name that is a stat or scalar already
+   *   KeyConflictError for a name that is a stat or scalar already; ValueError for an empty name
+   * @example
+   *   using valid = tracker.denominator('n_valid_tokens', mask);
+   *   tracker.scope('update', () => valid.stat({ loss, kl })); // 'update/loss/avg', over 'n_valid_tokens'
    */
-  denominator(masks: Record<string, Tensor>): void {
-    this.#recording.ledger.recordDenominators(this.#scope.path, masks);
+  denominator(name: string, mask: Tensor): DenominatorHandle;
+  denominator(masks: Record<string, Tensor>): void;
+  denominator(masks: string | Record<string, Tensor>, mask?: Tensor): DenominatorHandle | undefined {
+    const { path } = this.#scope;
+    if (mask === undefined && typeof masks !== 'string') {
+      this.#ledger.recordDenominators(path, masks);
+      return undefined;
+    }
+    assertText('denominator', 'name', masks);
+    return new DenominatorHandle(this.#ledger, this.#scope, this.#ledger.bindMask(path, masks, mask));
   }
 
   /**
    * Reduces values over the masks they pair with, on the device and now: the caller may dispose them in the next line.
    *
-   * The i-th value of a key pairs with the i-th mask of its denominator. All values of one call are reduced in one pass.
+   * The i-th value of a key pairs with the i-th mask that was recorded by name of its denominator. All values of one call
+   * that pair with one mask are reduced in one pass.
    *
    * @param values float32 tensors of the shape of their mask, by name; what the mask leaves out never matters
    * @throws MissingInputError for a denominator that this scope does not have; DtypeError, ShapeError,
    *   DisposedTensorError for unfit values; ValueError for an unknown reduce type; PairingError for more values than
-   *   masks; KeyConflictError for a key of another kind, reduce type or denominator; BackendError for tensors that
-   *   live apart
+   *   masks (a warning in parity mode); KeyConflictError for a key of another kind, reduce type or denominator;
+   *   BackendError for tensors that live apart
    */
   stat(values: Record<string, Tensor>, options: StatOptions): void {
-    this.#recording.ledger.recordStats(this.#scope.path, values, options);
+    this.#ledger.recordStats(this.#scope.path, values, options);
   }
 
   /**
-   * Records numbers whose mean over all calls is exported, with `key__count`, the number of calls.
+   * Records numbers. By default their mean over all calls is exported, with `key__count`, the number of calls.
    *
    * @param values numbers by name; NaN and infinities propagate, booleans count as 0 and 1
-   * @throws ValueError for anything else; KeyConflictError for a key of another kind
+   * @param options `reduceType`: `sum`, `min`, `max` or `last` instead, exported as `key`; `weight`: how many samples the
+   *   numbers of this call stand for in the mean; `nonFinite`: the rule of the keys, see `TrackerOptions`
+   * @throws ValueError for anything else; KeyConflictError for a key of another kind, reduce type or rule
    */
-  scalar(values: Record<string, number | boolean>): void {
-    this.#recording.ledger.recordScalars(this.#scope.path, values);
+  scalar(values: Record<string, number | boolean>, options?: ScalarOptions): void {
+    this.#ledger.numbers.scalar(this.#scope.path, values, options);
+  }
+
+  /**
+   * Counts: adds numbers to totals that are exported as `key`, exact up to 2^53.
+   *
+   * @param values finite numbers of at least 0 by name; true counts as 1
+   * @throws ValueError for anything else; KeyConflictError for a key of another kind
+   * @example
+   *   tracker.counter({ accepted: true, tokens: 512 });
+   */
+  counter(values: Record<string, number | boolean>): void {
+    this.#ledger.numbers.counter(this.#scope.path, values);
   }
 
   /**
@@ -105,11 +130,11 @@ export class TrackerHandle {
    * @throws KeyConflictError if `timeperf/<key>` is something else already
    */
   timing(key: string): Disposable {
-    const { ledger, clock } = this.#recording;
+    const { numbers, settings } = this.#ledger;
     const name = timingPrefix + cleanName('timing', key, 'key');
-    ledger.assertScalars('timing', [name]);
-    return new Stopwatch(clock, (seconds) => {
-      ledger.recordScalars('', { [name]: seconds });
+    numbers.assertScalars('timing', [name]);
+    return new Stopwatch(settings.clock, (seconds) => {
+      numbers.scalar('', { [name]: seconds });
     });
   }
 

@@ -1,9 +1,14 @@
 /** Public interface of the tracker and its loggers. */
 export { StatsTracker } from './tracker.js';
 export { TrackerHandle } from './handle.js';
+export { DenominatorHandle } from './denominator-handle.js';
+export { derive, perplexity, ratio } from './derived.js';
 export {
   TrackerRegistry,
+  child,
+  counter,
   denominator,
+  disableScope,
   exportAll,
   getTracker,
   recordTiming,
@@ -12,11 +17,38 @@ export {
   stat,
   timing,
 } from './registry.js';
+export type { Derivation } from './derived.js';
 export type { ExportOptions } from './export.js';
-export type { StatOptions } from './ledger.js';
-export type { ReduceType, TensorReduceType } from './reduce-type.js';
+export type { StatReduction, StatOptions } from './ledger.js';
+export type { TrackerMemory } from './memory.js';
+export type { ScalarOptions } from './numbers.js';
+export type { NonFiniteRule, ReduceType, ScalarReduceType, TensorReduceType } from './reduce-type.js';
+export type { ExportAllOptions } from './registry.js';
+export type { TrackerMode, TrackerOptions } from './settings.js';
 export type { Clock } from './timing.js';
-export type { TrackerOptions } from './tracker.js';
+
+export { aggregateExports } from './aggregate-exports.js';
+export { currentRollout, reportEpisode, rolloutKey, rolloutScope, withRollout } from './rollout-context.js';
+export { decodeDelta } from './stream/delta-reader.js';
+export { encodeDelta } from './stream/delta.js';
+export { StreamEmitter } from './stream/emitter.js';
+export { DeltaError, StreamError } from './stream/errors.js';
+export { InProcessTransport } from './stream/in-process-transport.js';
+export { StreamIngest } from './stream/ingest.js';
+export type { AggregateOptions } from './aggregate-exports.js';
+export type {
+  Episode,
+  EpisodeOutcome,
+  EpisodeRecorder,
+  RolloutContext,
+  RolloutScope,
+} from './rollout-context.js';
+export type { EmitterStatus } from './stream/courier.js';
+export type { Delta } from './stream/delta.js';
+export type { EmitOptions, EmitScalarOptions, StreamEmitterOptions } from './stream/emitter.js';
+export type { StreamExportOptions, StreamHealth, StreamIngestOptions } from './stream/ingest.js';
+export type { KeyDefinition, StreamReduction, StreamRow } from './stream/schema.js';
+export type { DeltaAck, StreamTransport } from './stream/transport.js';
 
 export { ConsoleWriter, formatTable } from './loggers/console.js';
 export { CommitError, LogWriteError } from './loggers/errors.js';

@@ -5,7 +5,13 @@ import { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
 import { assertNamed, kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
-import { type TensorReduceType, tensorReduceTypes } from './reduce-type.js';
+import {
+  type NonFiniteRule,
+  type ScalarReduceType,
+  type TensorReduceType,
+  scalarReduceTypes,
+  tensorReduceTypes,
+} from './reduce-type.js';
 
 /** The named things that a record call was given as its parameter `input`. */
 export function namedInputs(
@@ -95,22 +101,76 @@ export function assertSameShape(name: string, value: Tensor, denominator: string
 
 /** @throws ValueError for anything but a reduce type of tensors */
 export function assertTensorReduceType(value: unknown): asserts value is TensorReduceType {
-  if ((tensorReduceTypes as readonly unknown[]).includes(value)) return;
-  throw new ValueError({
-    where: 'stat',
+  if (isOneOf(tensorReduceTypes, value)) return;
+  const isForNumbers = isOneOf(scalarReduceTypes, value);
+  const remedy = isForNumbers ? 'record plain numbers with scalar()' : 'leave it out for avg_min_max';
+  throw unknownType('stat', tensorReduceTypes, value, remedy);
+}
+
+/** @throws ValueError for anything but a reduce type of numbers */
+export function assertScalarReduceType(value: unknown): asserts value is ScalarReduceType {
+  if (isOneOf(scalarReduceTypes, value)) return;
+  const remedy = value === 'counter' ? 'count with counter()' : 'leave it out for the mean';
+  throw unknownType('scalar', scalarReduceTypes, value, remedy);
+}
+
+function isOneOf(list: readonly string[], value: unknown): boolean {
+  return (list as readonly unknown[]).includes(value);
+}
+
+function unknownType(where: string, types: readonly string[], value: unknown, remedy: string): ValueError {
+  return new ValueError({
+    where,
     input: 'reduceType',
-    expected: `one of ${tensorReduceTypes.map((type) => `'${type}'`).join(', ')}`,
+    expected: `one of ${types.map((type) => `'${type}'`).join(', ')}`,
     received: kindOf(value),
-    remedy: value === 'scalar' ? 'record plain numbers with scalar()' : 'leave it out for avg_min_max',
+    remedy,
+  });
+}
+
+/** @throws ValueError for anything but a rule for non-finite elements */
+export function assertNonFiniteRule(
+  where: string,
+  input: string,
+  value: unknown,
+): asserts value is NonFiniteRule {
+  if (value === 'propagate' || value === 'ignore' || value === 'error') return;
+  throw new ValueError({
+    where,
+    input,
+    expected: "'propagate', 'ignore' or 'error'",
+    received: kindOf(value),
+    remedy: 'leave it out to let them show',
+  });
+}
+
+/** @throws ValueError for a weight that is no finite number of at least 0, or that the reduce type has no use for */
+export function assertWeight(value: unknown, reduceType: ScalarReduceType): asserts value is number {
+  if (reduceType !== 'scalar') {
+    throw new ValueError({
+      where: 'scalar',
+      input: 'weight',
+      expected: "no weight with reduce type '" + reduceType + "'",
+      received: kindOf(value),
+      remedy: 'leave it out; only a mean has weights',
+    });
+  }
+  if (typeof value === 'number' && value >= 0 && value < Infinity) return;
+  throw new ValueError({
+    where: 'scalar',
+    input: 'weight',
+    expected: 'a finite number of at least 0',
+    received: kindOf(value),
+    remedy: 'pass how many samples the numbers stand for, e.g. tokens of the micro-batch',
   });
 }
 
 /** The number behind a scalar; NaN and infinities are numbers, true is 1. */
-export function scalarNumber(name: string, value: unknown): number {
+export function scalarNumber(where: string, name: string, value: unknown): number {
   if (typeof value === 'number') return value;
   if (typeof value === 'boolean') return Number(value);
   throw new ValueError({
-    where: 'scalar',
+    where,
     input: name,
     expected: 'a number',
     received: kindOf(value),
@@ -119,4 +179,21 @@ export function scalarNumber(name: string, value: unknown): number {
         ? 'read it first: (await t.data())[0]'
         : 'leave the name out when there is no value',
   });
+}
+
+/** The number behind a count: true is 1, and nothing counts down. */
+export function countedNumber(name: string, value: unknown): number {
+  const number = scalarNumber('counter', name, value);
+  if (isCount(number)) return number;
+  throw new ValueError({
+    where: 'counter',
+    input: name,
+    expected: 'a finite number of at least 0',
+    received: kindOf(number),
+    remedy: "count what happened; record what can shrink with scalar() and reduceType 'sum'",
+  });
+}
+
+export function isCount(number: number): boolean {
+  return number >= 0 && number < Infinity;
 }

@@ -1,194 +1,393 @@
 /**
- * The records of one tracker: the window that record calls write to, and the windows that are being exported.
+ * The records of one tracker: the slots that record calls write to, the masks that values pair with, and what the windows
+ * have to export.
  *
  * Every record call is atomic: it checks everything, launches, and only then writes. Paths and scopes are resolved by
  * the caller; reading back and turning rows into exported numbers is the business of `export.ts`.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import { MissingInputError } from '../errors.js';
+import { PairingError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
-import { liftRow, mergeRows, retainTensor } from '../kernels/index.js';
-import type { HeldMask } from './denominators.js';
+import { retainTensor } from '../kernels/index.js';
+import { Denominators, type TakenMasks } from './denominators.js';
+import type { Binding, Segment, Slot } from './entry.js';
 import {
   assertMask,
+  assertNonFiniteRule,
   assertSameShape,
   assertStatValue,
   assertTensorReduceType,
   namedInputs,
-  scalarNumber,
 } from './inputs.js';
-import { Launch } from './launch.js';
-import type { TensorReduceType } from './reduce-type.js';
+import { KeyBook } from './key-book.js';
+import { Launch, type Part, UnreadLaunches } from './launch.js';
+import type { BoundMask, HeldMask, MaskQueue } from './mask-queue.js';
+import { Notices } from './notices.js';
+import { NumberRecords } from './numbers.js';
+import type { NonFiniteRule, TensorReduceType } from './reduce-type.js';
 import { fullKey } from './scope.js';
-import { type Binding, type Entry, Window, assertCompatible } from './window.js';
+import type { Settings } from './settings.js';
+import { type TrackerMemory, memoryOf } from './memory.js';
+import { Windows, ofKey } from './windows.js';
 
-/** What a stat is reduced over, and how. */
-export interface StatOptions {
-  /** Name of a denominator recorded in the same scope. */
-  readonly denominator: string;
+/** How values are reduced. */
+export interface StatReduction {
   /** Default `avg_min_max`. */
   readonly reduceType?: TensorReduceType;
+  /** See `TrackerOptions.nonFinite`; left out, what the key has, else what the tracker has. */
+  readonly nonFinite?: NonFiniteRule;
 }
 
-/** Launches on several masks are one call: if one is refused, the others are let go. */
-function launchAll(groups: ReadonlyMap<HeldMask, ReadonlyMap<string, Tensor>>): Map<HeldMask, Launch> {
-  const launches = new Map<HeldMask, Launch>();
-  try {
-    for (const [mask, values] of groups) launches.set(mask, new Launch(values, mask.retained.tensor));
-  } catch (error) {
-    for (const launch of launches.values()) launch.release();
-    throw error;
-  }
-  return launches;
+/** What a stat is reduced over, and how. */
+export interface StatOptions extends StatReduction {
+  /** Name of a denominator recorded in the same scope. */
+  readonly denominator: string;
+}
+
+/** Values of a record call, by name. */
+type NamedTensors = ReadonlyMap<string, Tensor>;
+
+/** What an export has cut off from a tracker, until it succeeds or fails. */
+export interface Taken {
+  readonly window: string;
+  readonly segments: readonly Segment[];
+  readonly masks: TakenMasks;
 }
 
 export class Ledger {
-  #window = new Window();
-  readonly #exporting = new Set<Window>();
+  readonly settings: Settings;
+  readonly numbers: NumberRecords;
+  readonly #notices: Notices;
+  readonly #book: KeyBook;
+  readonly #windows: Windows;
+  readonly #denominators = new Denominators();
+  readonly #exporting = new Set<Taken>();
+  readonly #unread = new UnreadLaunches(() => {
+    for (const slot of this.#book.slots) slot.fold();
+    this.#windows.compact();
+  });
+  /** Record calls since an export forgot everything. */
+  #records = 0;
+
+  /** @param name of the tracker, for messages */
+  constructor(name: string, settings: Settings) {
+    this.settings = settings;
+    this.#notices = new Notices(name);
+    this.#book = new KeyBook(settings, this.#notices);
+    this.#windows = new Windows(settings.windows);
+    this.numbers = new NumberRecords(this.#book, () => {
+      this.#noteRecord();
+    });
+  }
 
   /** Records one mask per name; see `StatsTracker.denominator`. */
   recordDenominators(path: string, masks: unknown): void {
     const tensors = new Map<string, Tensor>();
     for (const [name, mask] of namedInputs('denominator', 'masks', masks)) {
       assertMask(name, mask);
-      tensors.set(fullKey(path, name), mask);
+      tensors.set(name, mask);
     }
-    this.#assertCompatible('denominator', tensors.keys(), { reduction: 'denominator' });
-    for (const [key, tensor] of tensors) {
-      this.#window.open(key, { reduction: 'denominator' });
-      this.#window.queue(key).push(retainTensor(tensor));
+    for (const [queue, tensor] of this.#openQueues(path, tensors)) {
+      queue.push(retainTensor(tensor), (mask) => {
+        this.#countAlone(queue.denominator, mask);
+      });
     }
+    this.#noteRecord();
   }
 
-  /** Reduces one value per name over its mask; see `StatsTracker.stat`. */
+  /** Records a mask that only a handle uses. */
+  bindMask(path: string, name: string, mask: unknown): BoundMask {
+    const [[, tensor]] = namedInputs('denominator', 'masks', { [name]: mask }) as [[string, unknown]];
+    assertMask(name, tensor);
+    const [[queue]] = this.#openQueues(path, new Map([[name, tensor]])) as [[MaskQueue, Tensor]];
+    this.#noteRecord();
+    return queue.bind(retainTensor(tensor));
+  }
+
+  /** Lets the mask of a handle go, counted. Idempotent. */
+  unbindMask(mask: BoundMask): void {
+    // One that is being exported goes with the export.
+    const queue = this.#denominators.holderOf(mask);
+    if (queue === undefined) return;
+    this.#countAlone(mask.denominator, mask);
+    queue.unbind(mask);
+  }
+
+  /** Reduces one value per name over the mask that it pairs with; see `StatsTracker.stat`. */
   recordStats(path: string, values: unknown, options: StatOptions | undefined): void {
-    if (options !== undefined) assertOptions('stat', options, { denominator: 'any', reduceType: 'any' });
-    const { denominator: name, reduceType = 'avg_min_max' } = options ?? {};
-    assertTensorReduceType(reduceType);
-    const denominator = this.#knownDenominator(path, name);
-    const queue = this.#window.queue(denominator);
-    const tensors = new Map<string, Tensor>();
-    for (const [key, value] of namedInputs('stat', 'values', values)) {
-      assertStatValue(key, value);
-      tensors.set(fullKey(path, key), value);
-    }
-    const binding = { reduction: reduceType, denominator };
-    this.#assertCompatible('stat', tensors.keys(), binding);
+    if (options !== undefined)
+      assertOptions('stat', options, { denominator: 'any', reduceType: 'any', nonFinite: 'any' });
+    const reduction = reductionOf(options);
+    const { denominator, queue } = this.#denominators.find(path, options?.denominator);
+    const tensors = namedValues(values);
+    const binding = { ...reduction, denominator };
+    this.#book.assertCompatible('stat', keysOf(path, tensors), binding);
 
     const groups = new Map<HeldMask, Map<string, Tensor>>();
-    for (const [key, tensor] of tensors) {
+    const surplus: string[] = [];
+    for (const [name, tensor] of tensors) {
+      const key = fullKey(path, name);
       const mask = queue.next(key);
-      assertSameShape(key, tensor, denominator, mask.retained.tensor);
-      groups.set(mask, (groups.get(mask) ?? new Map<string, Tensor>()).set(key, tensor));
-    }
-    const launches = launchAll(groups);
-
-    for (const [mask, launch] of launches) {
-      const keys = [...groups.get(mask)!.keys()];
-      for (const key of keys) {
-        this.#window.open(key, binding).parts.push({ launch, key });
-        queue.advance(key);
+      if (mask === undefined) {
+        if (this.settings.mode === 'strict') throw queue.surplus(key);
+        surplus.push(key);
+        continue;
       }
-      this.#count(denominator, mask, { launch, key: keys[0]! });
+      assertSameShape(key, tensor, denominator, mask.retained.tensor);
+      groups.set(mask, (groups.get(mask) ?? new Map<string, Tensor>()).set(name, tensor));
     }
+    this.#launch(path, binding, groups);
+    for (const name of tensors.keys()) queue.advance(fullKey(path, name));
+    for (const key of surplus) this.#noteUnpaired(key, `a value came before its mask of '${denominator}'`);
   }
 
-  /** Records one number per name; see `StatsTracker.scalar`. */
-  recordScalars(path: string, values: unknown): void {
-    const numbers = new Map<string, number>();
-    for (const [name, value] of namedInputs('scalar', 'values', values)) {
-      numbers.set(fullKey(path, name), scalarNumber(name, value));
+  /** Reduces one value per name over the mask of a handle; see `DenominatorHandle.stat`. */
+  recordBoundStats(path: string, values: unknown, options: StatReduction | undefined, mask: BoundMask): void {
+    if (options !== undefined) assertOptions('stat', options, { reduceType: 'any', nonFinite: 'any' });
+    const reduction = reductionOf(options);
+    const { denominator } = mask;
+    this.#denominators.assertHeld(mask);
+    const tensors = namedValues(values);
+    const binding = { ...reduction, denominator };
+    const keys = keysOf(path, tensors);
+    this.#book.assertCompatible('stat', keys, binding);
+    const again = keys.find((key) => mask.users.has(key));
+    if (again !== undefined) {
+      throw new PairingError({
+        where: 'stat',
+        input: again,
+        expected: `one value for the mask of this handle of '${denominator}'`,
+        received: 'a second one',
+        remedy: 'make a handle for the mask of every micro-batch, or use another key',
+      });
     }
-    this.assertScalars('scalar', numbers.keys());
-    for (const [key, number] of numbers) {
-      const entry = this.#window.open(key, { reduction: 'scalar' });
-      entry.row = mergeRows(entry.row, liftRow(number));
-    }
+    for (const [name, tensor] of tensors)
+      assertSameShape(fullKey(path, name), tensor, denominator, mask.retained.tensor);
+    this.#launch(path, binding, tensors.size === 0 ? new Map() : new Map([[mask, tensors]]));
+    for (const key of keys) mask.users.add(key);
   }
 
-  /** @throws KeyConflictError if one of `keys` cannot be a scalar now */
-  assertScalars(where: string, keys: Iterable<string>): void {
-    this.#assertCompatible(where, keys, { reduction: 'scalar' });
-  }
-
-  /** What an export of `key`, or of everything, is about; a copy that later records do not change. */
-  entries(key?: string): [key: string, entry: Entry][] {
-    return [...this.#window.entries]
-      .filter(([recorded]) => key === undefined || recorded === key)
-      .map(([recorded, entry]) => [recorded, { ...entry, parts: [...entry.parts] }]);
+  /** What an export of a window, or of one key of it, is about now; later records do not change it. */
+  look(window: string, key?: string): Segment[] {
+    const fresh = new Map([...this.#touched(key)].map((slot) => [slot.key, slot.snapshot()] as const));
+    const waiting = this.#windows.segments(window);
+    const segments = key === undefined ? waiting : ofKey(waiting, key);
+    return fresh.size === 0 ? [...segments] : [...segments, fresh];
   }
 
   /**
    * Makes what is recorded under `key`, or everything, ready to be exported: checks that values and masks pair up and
    * counts the masks that no stat has counted.
    *
-   * @throws PairingError, with nothing changed
+   * @returns the window that is meant
+   * @throws ValueError for an unknown window, PairingError, with nothing changed; what an unasked read-back has failed
+   *   with, once
    */
-  prepare(key?: string): void {
-    this.#window.assertPaired(key);
-    for (const [denominator, queue] of this.#window.queues) {
-      if (key !== undefined && key !== denominator) continue;
-      for (const mask of queue.uncounted()) {
-        const { tensor } = mask.retained;
-        this.#count(denominator, mask, {
-          launch: new Launch(new Map([[denominator, tensor]]), tensor),
-          key: denominator,
-        });
-      }
-    }
+  prepare(where: string, window: string | undefined, key: string | undefined): string {
+    const name = this.#knownWindow(where, window);
+    this.#unread.assertNoFault();
+    this.#assertPaired(name, key);
+    for (const [denominator, mask] of this.#denominators.held(key)) this.#countAlone(denominator, mask);
+    return name;
   }
 
-  /** Moves what is recorded under `key`, or everything, out of the way of new records. */
-  take(key?: string): Window {
-    const taken = key === undefined ? this.#window : this.#window.split(key);
-    if (key === undefined) this.#window = new Window();
+  /** Cuts off what is recorded under `key`, or everything, and takes what its window has. Ends the masks of it. */
+  take(window: string, key?: string): Taken {
+    const sealed = new Map([...this.#touched(key)].map((slot) => [slot.key, slot.seal()] as const));
+    this.#windows.push(sealed);
+    const segments = this.#windows.take(window, key);
+    const taken = { window, segments, masks: this.#denominators.take(key) };
+    if (key === undefined) this.#records = 0;
     this.#exporting.add(taken);
     return taken;
   }
 
-  /** The taken window is exported. */
-  settle(taken: Window): void {
-    if (this.#exporting.delete(taken)) taken.releaseMasks();
+  /** What was taken is exported. */
+  settle(taken: Taken): void {
+    if (!this.#exporting.delete(taken)) return;
+    this.#denominators.settle(taken.masks);
+    this.#unread.prune();
+    this.#windows.compact();
+    this.#forgetKeys();
   }
 
-  /** The taken window could not be exported: its records join those made since, as if it had not been taken. */
-  restore(taken: Window): void {
-    if (this.#exporting.delete(taken)) this.#window.prepend(taken);
+  /** What was taken could not be exported: it joins the records made since, as if it had not been taken. */
+  restore(taken: Taken): void {
+    if (!this.#exporting.delete(taken)) return;
+    this.#windows.restore(taken.window, taken.segments);
+    this.#windows.compact();
+    this.#denominators.restore(taken.masks);
   }
 
   /** Drops every record; an export that is running still gets what it took. */
   release(): void {
-    this.#window.release();
-    this.#window = new Window();
-    for (const taken of this.#exporting) taken.releaseMasks();
+    for (const slot of this.#touched()) for (const { launch } of slot.seal().parts) launch.release();
+    for (const segment of this.#windows.all()) {
+      for (const { parts } of segment.values()) for (const { launch } of parts) launch.release();
+    }
+    this.#windows.clear();
+    this.#unread.clear();
+    this.#denominators.release();
     this.#exporting.clear();
+    this.#records = 0;
+    this.#forgetKeys();
+  }
+
+  memory(): TrackerMemory {
+    return memoryOf({
+      keys: this.#book.size,
+      records: this.#records,
+      masks: this.#denominators.kept(),
+      unread: this.#unread.unread,
+      segments: this.#windows.all(),
+    });
+  }
+
+  /** Warns that another tracker exports a name of `key` too. */
+  noteNameTaken(key: string, name: string): void {
+    const text = `'${key}' exports '${name}', as another tracker does: this one, the later by name, wins`;
+    this.#notices.once('TENSORTALLY_NAME_TAKEN', key, text);
+  }
+
+  /** The queues of the denominators of a call, opened where they are new. */
+  #openQueues(path: string, masks: NamedTensors): [MaskQueue, Tensor][] {
+    const binding: Binding = { reduction: 'denominator' };
+    this.#book.assertCompatible('denominator', keysOf(path, masks), binding);
+    return [...masks].map(([name, tensor]) => {
+      const slot = this.#book.open(path, name, binding);
+      slot.isTouched = true;
+      return [this.#denominators.open(slot.key), tensor];
+    });
+  }
+
+  /** Launches on several masks are one call: if one is refused, the others are let go and nothing is recorded. */
+  #launch(
+    path: string,
+    binding: Binding & { readonly denominator: string },
+    groups: ReadonlyMap<HeldMask, NamedTensors>,
+  ): void {
+    const launches: (readonly [HeldMask, Launch])[] = [];
+    try {
+      for (const [mask, values] of groups) launches.push([mask, new Launch(values, mask.retained.tensor)]);
+    } catch (error) {
+      for (const [, launch] of launches) launch.release();
+      throw error;
+    }
+    for (const [mask, launch] of launches) {
+      const names = [...groups.get(mask)!.keys()];
+      for (const name of names) this.#book.open(path, name, binding).addPart({ launch, key: name });
+      this.#count(binding.denominator, mask, { launch, key: names[0]! });
+      this.#unread.add(launch);
+    }
+    this.#noteRecord();
   }
 
   /** Books the selected elements of a mask under its denominator, once, from a launch that has the mask. */
-  #count(denominator: string, mask: HeldMask, part: { launch: Launch; key: string }): void {
+  #count(denominator: string, mask: HeldMask, part: Part): void {
     if (mask.counted) return;
     mask.counted = true;
-    this.#window.open(denominator, { reduction: 'denominator' }).parts.push(part);
+    // By its full key: where the denominator was recorded does not matter here.
+    this.#book.open('', denominator, { reduction: 'denominator' }).addPart(part);
   }
 
-  /** Records must agree with those being exported too, so that a failed export can always be put back. */
-  #assertCompatible(where: string, keys: Iterable<string>, binding: Binding): void {
-    const bindings = new Map<string, Binding>();
-    for (const key of keys) bindings.set(key, binding);
-    assertCompatible(where, bindings, [this.#window, ...this.#exporting]);
+  #countAlone(denominator: string, mask: HeldMask): void {
+    if (mask.counted) return;
+    const { tensor } = mask.retained;
+    const launch = new Launch(new Map([[denominator, tensor]]), tensor);
+    this.#count(denominator, mask, { launch, key: denominator });
+    this.#unread.add(launch);
   }
 
-  /** The full key of the denominator `name` of the scope `path`. */
-  #knownDenominator(path: string, name: unknown): string {
-    const key = typeof name === 'string' ? fullKey(path, name) : undefined;
-    if (key !== undefined && this.#window.queues.has(key)) return key;
-    const known = [...this.#window.queues.keys()].map((recorded) => `'${recorded}'`);
-    throw new MissingInputError({
-      where: 'stat',
-      input: 'denominator',
-      expected: `the name of a denominator recorded in scope '${path}'`,
-      received: `${key === undefined ? kindOf(name) : `'${key}'`}, while ${known.length > 0 ? known.join(', ') : 'no key'} is known`,
-      remedy: 'record the mask with denominator() in the same scope first',
+  *#touched(key?: string): Generator<Slot> {
+    for (const slot of this.#book.slots)
+      if (slot.isTouched && (key === undefined || slot.key === key)) yield slot;
+  }
+
+  /** Keys of which neither slots nor windows nor running exports have records can become something else. */
+  #forgetKeys(): void {
+    const held = new Set<string>();
+    for (const segment of [
+      ...this.#windows.all(),
+      ...[...this.#exporting].flatMap(({ segments }) => segments),
+    ]) {
+      for (const key of segment.keys()) held.add(key);
+    }
+    this.#book.forget(held);
+  }
+
+  #noteRecord(): void {
+    if (++this.#records !== this.settings.exportReminder) return;
+    this.#notices.once(
+      'TENSORTALLY_NEVER_EXPORTED',
+      '',
+      `${String(this.#records)} record calls without an export; export every tracker that records, e.g. with exportAll(), or raise exportReminder`,
+    );
+  }
+
+  #noteUnpaired(key: string, what: string): void {
+    this.#notices.once('TENSORTALLY_UNPAIRED', key, `'${key}': ${what}; what does not pair up is left out`);
+  }
+
+  /**
+   * Refuses to export values and masks that do not pair up, or warns in parity mode. A denominator that no stat uses is
+   * fine.
+   */
+  #assertPaired(window: string, key: string | undefined): void {
+    for (const { denominator, stat, values, masks } of this.#denominators.behind(key)) {
+      if (!this.#holds(window, stat)) continue;
+      const had = `${String(values)} value${values === 1 ? '' : 's'}`;
+      const wanted = `one value per mask of '${denominator}' (${String(masks)})`;
+      if (this.settings.mode === 'parity') {
+        this.#noteUnpaired(stat, `${had} instead of ${wanted}`);
+        continue;
+      }
+      throw new PairingError({
+        where: 'export',
+        input: stat,
+        expected: wanted,
+        received: had,
+        remedy: `record '${stat}' for every mask before exporting, or dispose() the tracker to drop its records`,
+      });
+    }
+  }
+
+  #holds(window: string, key: string): boolean {
+    if (this.#book.slotOf(key)?.isTouched === true) return true;
+    return this.#windows.segments(window).some((segment) => segment.has(key));
+  }
+
+  #knownWindow(where: string, window: string | undefined): string {
+    const { windows } = this.settings;
+    if (window === undefined) return windows[0];
+    if (windows.includes(window)) return window;
+    throw new ValueError({
+      where,
+      input: 'options.window',
+      expected: `one of ${windows.map((name) => `'${name}'`).join(', ')}`,
+      received: kindOf(window),
+      remedy: 'name the windows of a tracker with its option windows',
     });
   }
+}
+
+function keysOf(path: string, named: ReadonlyMap<string, unknown>): string[] {
+  return [...named.keys()].map((name) => fullKey(path, name));
+}
+
+function namedValues(values: unknown): Map<string, Tensor> {
+  const tensors = new Map<string, Tensor>();
+  for (const [name, value] of namedInputs('stat', 'values', values)) {
+    assertStatValue(name, value);
+    tensors.set(name, value);
+  }
+  return tensors;
+}
+
+function reductionOf({ reduceType = 'avg_min_max', nonFinite }: StatReduction = {}): {
+  reduction: TensorReduceType;
+  nonFinite: NonFiniteRule | undefined;
+} {
+  assertTensorReduceType(reduceType);
+  if (nonFinite !== undefined) assertNonFiniteRule('stat', 'nonFinite', nonFinite);
+  return { reduction: reduceType, nonFinite };
 }

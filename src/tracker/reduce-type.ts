@@ -4,7 +4,7 @@
  * All reduce types accumulate the same moments row; they differ only in what they read from it at export. Adding one
  * is adding a row to the table. Nothing here knows tensors, trackers or files.
  */
-import { Moments, type MomentsRow } from '../kernels/moments/record.js';
+import { Moments, type MomentsRow, mergeRows } from '../kernels/moments/record.js';
 
 /** One number that a key exports. */
 interface ExportedNumber {
@@ -15,73 +15,130 @@ interface ExportedNumber {
   readonly whenEmpty?: number;
 }
 
+/** How rows of one key become one row; `b` was recorded after `a`. */
+export type MergeRows = (a: MomentsRow, b: MomentsRow) => MomentsRow;
+
 interface ReduceRow {
-  /** What is recorded under this reduce type: tensors by `stat`, numbers by `scalar`. */
-  readonly records: 'tensors' | 'numbers';
+  /** The record calls that take this reduce type: `stat`, `scalar`, `counter`. */
+  readonly takenBy: readonly ('stat' | 'scalar' | 'counter')[];
   readonly exports: readonly ExportedNumber[];
+  /** Left out: `mergeRows`. */
+  readonly merge?: MergeRows;
 }
 
 const mean = (m: Moments) => m.mean;
+const sum = (m: Moments) => m.sum;
 const min = (m: Moments) => m.min;
 const max = (m: Moments) => m.max;
 
+/** The later record replaces the earlier one. */
+const takeLater: MergeRows = (a, b) => (b.count > 0 ? b : a);
+
 const TABLE = {
   avg_min_max: {
-    records: 'tensors',
+    takenBy: ['stat'],
     exports: [
       { suffix: '/avg', of: mean },
       { suffix: '/min', of: min },
       { suffix: '/max', of: max },
     ],
   },
-  avg: { records: 'tensors', exports: [{ suffix: '', of: mean }] },
-  sum: { records: 'tensors', exports: [{ suffix: '', of: (m) => m.sum, whenEmpty: 0 }] },
-  min: { records: 'tensors', exports: [{ suffix: '', of: min }] },
-  max: { records: 'tensors', exports: [{ suffix: '', of: max }] },
+  avg: { takenBy: ['stat'], exports: [{ suffix: '', of: mean }] },
+  sum: { takenBy: ['stat', 'scalar'], exports: [{ suffix: '', of: sum, whenEmpty: 0 }] },
+  min: { takenBy: ['stat', 'scalar'], exports: [{ suffix: '', of: min }] },
+  max: { takenBy: ['stat', 'scalar'], exports: [{ suffix: '', of: max }] },
   scalar: {
-    records: 'numbers',
+    takenBy: ['scalar'],
     exports: [
       { suffix: '', of: mean },
       { suffix: '__count', of: (m) => m.count },
     ],
   },
+  // The mean of the one number that is left.
+  last: { takenBy: ['scalar'], exports: [{ suffix: '', of: mean }], merge: takeLater },
+  counter: { takenBy: ['counter'], exports: [{ suffix: '', of: sum, whenEmpty: 0 }] },
 } as const satisfies Record<string, ReduceRow>;
 
 /** How the records of one key become exported numbers. */
 export type ReduceType = keyof typeof TABLE;
 
-/** The reduce types of `stat`: those that read tensors. */
-export type TensorReduceType = {
-  [K in ReduceType]: (typeof TABLE)[K]['records'] extends 'tensors' ? K : never;
+type TakenBy<C extends 'stat' | 'scalar'> = {
+  [K in ReduceType]: C extends (typeof TABLE)[K]['takenBy'][number] ? K : never;
 }[ReduceType];
 
-/** A denominator is no reduce type: it always exports how many elements its masks selected. */
-const SELECTED_COUNT: readonly ExportedNumber[] = [{ suffix: '', of: (m) => m.count, whenEmpty: 0 }];
+/** The reduce types of `stat`: those that read tensors. */
+export type TensorReduceType = TakenBy<'stat'>;
 
-/** What a key can be: a denominator, or the reduce type of a stat or scalar. */
+/** The reduce types of `scalar`: those that read numbers. */
+export type ScalarReduceType = TakenBy<'scalar'>;
+
+/** A denominator is no reduce type: it always exports how many elements its masks selected. */
+const SELECTED_COUNT: ReduceRow = {
+  takenBy: [],
+  exports: [{ suffix: '', of: (m) => m.count, whenEmpty: 0 }],
+};
+
+/** What a key can be: a denominator, or the reduce type of a stat, scalar or counter. */
 export type Reduction = ReduceType | 'denominator';
 
-function exportsOf(reduction: Reduction): readonly ExportedNumber[] {
-  return reduction === 'denominator' ? SELECTED_COUNT : TABLE[reduction].exports;
+/** What is exported for a key some of whose selected elements are NaN or infinite; see `TrackerOptions.nonFinite`. */
+export type NonFiniteRule = 'propagate' | 'ignore' | 'error';
+
+/** How many selected elements were not finite; exported where a rule was chosen and there were some. */
+const NON_FINITE_SUFFIX = '/nonfinite';
+
+function rowOf(reduction: Reduction): ReduceRow {
+  return reduction === 'denominator' ? SELECTED_COUNT : TABLE[reduction];
+}
+
+function takenBy(call: 'stat' | 'scalar'): ReduceType[] {
+  return (Object.keys(TABLE) as ReduceType[]).filter((type) => rowOf(type).takenBy.includes(call));
 }
 
 /** The reduce types that `stat` takes, for checks and messages. */
-export const tensorReduceTypes: readonly TensorReduceType[] = (Object.keys(TABLE) as ReduceType[]).filter(
-  (type): type is TensorReduceType => TABLE[type].records === 'tensors',
-);
+export const tensorReduceTypes = takenBy('stat') as readonly TensorReduceType[];
 
-/** Every name that `key` may export. */
-export function exportedNames(key: string, reduction: Reduction): string[] {
-  return exportsOf(reduction).map(({ suffix }) => key + suffix);
+/** The reduce types that `scalar` takes, for checks and messages. */
+export const scalarReduceTypes = takenBy('scalar') as readonly ScalarReduceType[];
+
+/** How rows of a key of this reduction are merged, in record order. */
+export function mergerOf(reduction: Reduction): MergeRows {
+  return rowOf(reduction).merge ?? mergeRows;
 }
 
-/** The names and numbers that `key` exports for its accumulated row. Emptiness is decided by the count alone. */
-export function exportedNumbers(key: string, reduction: Reduction, row: MomentsRow): [string, number][] {
-  const moments = new Moments(row);
+/**
+ * Every name that `key` may export.
+ *
+ * @param nonFinite the rule that was chosen for the key, if one was
+ */
+export function exportedNames(key: string, reduction: Reduction, nonFinite?: NonFiniteRule): string[] {
+  const names = rowOf(reduction).exports.map(({ suffix }) => key + suffix);
+  return nonFinite === undefined ? names : [...names, key + NON_FINITE_SUFFIX];
+}
+
+/**
+ * The names and numbers that `key` exports for its accumulated row. Emptiness is decided by the count alone.
+ *
+ * @param nonFinite the rule that was chosen for the key; left out, non-finite elements propagate and are not reported
+ */
+export function exportedNumbers(
+  key: string,
+  reduction: Reduction,
+  row: MomentsRow,
+  nonFinite?: NonFiniteRule,
+): [string, number][] {
+  const moments = new Moments(row, nonFinite === 'ignore' ? 'ignore' : 'propagate');
   const numbers: [string, number][] = [];
-  for (const { suffix, of, whenEmpty } of exportsOf(reduction)) {
+  for (const { suffix, of, whenEmpty } of rowOf(reduction).exports) {
     const value = moments.count > 0 ? of(moments) : whenEmpty;
     if (value !== undefined) numbers.push([key + suffix, value]);
   }
+  const broken = nonFiniteCount(row);
+  if (nonFinite !== undefined && broken > 0) numbers.push([key + NON_FINITE_SUFFIX, broken]);
   return numbers;
+}
+
+/** Selected elements that are NaN or infinite. */
+export function nonFiniteCount(row: MomentsRow): number {
+  return row.nan + row.posInf + row.negInf;
 }

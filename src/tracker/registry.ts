@@ -1,10 +1,16 @@
 /**
  * The trackers of a process by name, and the record calls of the default one.
  */
+import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertOptions } from '../kernels/arguments.js';
+import type { DenominatorHandle } from './denominator-handle.js';
 import { type ExportOptions, exportLedgers } from './export.js';
 import { cleanName } from './scope.js';
-import { StatsTracker, type TrackerOptions, assertTrackerOptions, ledgerOf } from './tracker.js';
+import { type TrackerOptions, settingsOf } from './settings.js';
+import { StatsTracker, ledgerOf } from './tracker.js';
+
+/** What an export of several trackers can be told: all but the key, which belongs to one. */
+export type ExportAllOptions = Omit<ExportOptions, 'key'>;
 
 /** Named trackers that are exported together. */
 export class TrackerRegistry {
@@ -16,7 +22,7 @@ export class TrackerRegistry {
    * @throws ValueError for options that are none
    */
   constructor(options: TrackerOptions = {}) {
-    assertTrackerOptions('TrackerRegistry', options);
+    settingsOf('TrackerRegistry', options);
     this.#options = options;
   }
 
@@ -35,13 +41,15 @@ export class TrackerRegistry {
   /**
    * Exports all trackers as one record, in one read-back. A timing that several have is one timing.
    *
-   * @throws KeyConflictError if two trackers export the same name for anything but a timing, PairingError as
-   *   `StatsTracker.export`; nothing is exported or forgotten then
+   * @throws KeyConflictError if two trackers export the same name for anything but a timing (in parity mode the later by
+   *   name wins), PairingError and ValueError as `StatsTracker.export`; nothing is exported or forgotten then
    */
-  async exportAll(options: Pick<ExportOptions, 'reset'> = {}): Promise<Record<string, number>> {
-    assertOptions('exportAll', options, { reset: 'boolean' });
-    const ledgers = [...this.#trackers.values()].map(ledgerOf);
-    return exportLedgers('exportAll', ledgers, { reset: options.reset });
+  async exportAll(options: ExportAllOptions = {}): Promise<Record<string, number>> {
+    assertOptions('exportAll', options, { reset: 'boolean', window: 'string', nonFinite: 'any' });
+    const byName = [...this.#trackers].sort(([a], [b]) => (a < b ? -1 : 1));
+    const ledgers = byName.map(([, tracker]) => ledgerOf(tracker));
+    const { reset, window, nonFinite } = options;
+    return exportLedgers('exportAll', ledgers, { reset, window, nonFinite });
   }
 }
 
@@ -53,14 +61,21 @@ export function getTracker(name = ''): StatsTracker {
 }
 
 /** Exports all trackers of this process; see `TrackerRegistry.exportAll`. */
-export function exportAll(options: Pick<ExportOptions, 'reset'> = {}): Promise<Record<string, number>> {
+export function exportAll(options: ExportAllOptions = {}): Promise<Record<string, number>> {
   return registry.exportAll(options);
 }
 
 /** `StatsTracker.denominator` of the default tracker. */
-export const denominator: StatsTracker['denominator'] = (masks) => {
-  getTracker().denominator(masks);
-};
+export function denominator(name: string, mask: Tensor): DenominatorHandle;
+export function denominator(masks: Record<string, Tensor>): void;
+export function denominator(
+  ...args: [name: string, mask: Tensor] | [masks: Record<string, Tensor>]
+): DenominatorHandle | undefined {
+  const tracker = getTracker();
+  if (args.length === 2) return tracker.denominator(...args);
+  tracker.denominator(...args);
+  return undefined;
+}
 
 /** `StatsTracker.stat` of the default tracker. */
 export const stat: StatsTracker['stat'] = (values, options) => {
@@ -68,12 +83,23 @@ export const stat: StatsTracker['stat'] = (values, options) => {
 };
 
 /** `StatsTracker.scalar` of the default tracker. */
-export const scalar: StatsTracker['scalar'] = (values) => {
-  getTracker().scalar(values);
+export const scalar: StatsTracker['scalar'] = (values, options) => {
+  getTracker().scalar(values, options);
+};
+
+/** `StatsTracker.counter` of the default tracker. */
+export const counter: StatsTracker['counter'] = (values) => {
+  getTracker().counter(values);
 };
 
 /** `StatsTracker.scope` of the default tracker. */
 export const scope: StatsTracker['scope'] = (name, fn) => getTracker().scope(name, fn);
+
+/** `StatsTracker.disableScope` of the default tracker. */
+export const disableScope: StatsTracker['disableScope'] = (fn) => getTracker().disableScope(fn);
+
+/** `StatsTracker.child` of the default tracker. */
+export const child: StatsTracker['child'] = (name) => getTracker().child(name);
 
 /** `StatsTracker.timing` of the default tracker. */
 export const timing: StatsTracker['timing'] = (key) => getTracker().timing(key);

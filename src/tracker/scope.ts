@@ -62,16 +62,21 @@ export class Scope {
  * @throws ValueError for anything but text
  */
 export function cleanName(where: string, name: unknown, input = 'name'): string {
-  if (typeof name !== 'string') {
-    throw new ValueError({
-      where,
-      input,
-      expected: 'a text',
-      received: kindOf(name),
-      remedy: "name it like a folder, e.g. 'ppo_actor' or 'ppo_actor/update'",
-    });
-  }
-  return name.replace(/^\/+|\/+$/g, '');
+  assertText(where, input, name);
+  // Nearly all names are clean, and scopes are opened often.
+  return name.startsWith('/') || name.endsWith('/') ? name.replace(/^\/+|\/+$/g, '') : name;
+}
+
+/** @throws ValueError for anything but text */
+export function assertText(where: string, input: string, value: unknown): asserts value is string {
+  if (typeof value === 'string') return;
+  throw new ValueError({
+    where,
+    input,
+    expected: 'a text',
+    received: kindOf(value),
+    remedy: "name it like a folder, e.g. 'ppo_actor' or 'ppo_actor/update'",
+  });
 }
 
 function joinPath(path: string, name: string): string {

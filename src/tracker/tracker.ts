@@ -2,22 +2,12 @@
  * The tracker: named denominators, stats and scalars of one process, reduced when they are recorded and exported as
  * one flat record of numbers.
  */
-import { assertOptions } from '../kernels/arguments.js';
 import { exportLedgers, type ExportOptions } from './export.js';
 import { TrackerHandle } from './handle.js';
 import { Ledger } from './ledger.js';
+import type { TrackerMemory } from './memory.js';
 import { Scope, cleanName } from './scope.js';
-import { type Clock, monotonicClock } from './timing.js';
-
-export interface TrackerOptions {
-  /** Monotonic seconds, for timings; default `performance.now() / 1000`. */
-  readonly clock?: Clock;
-}
-
-/** @throws ValueError for what are no options of a tracker */
-export function assertTrackerOptions(where: string, options: TrackerOptions): void {
-  assertOptions(where, options, { clock: 'function' });
-}
+import { type TrackerOptions, settingsOf } from './settings.js';
 
 /** The ledger behind a tracker, for exports over several trackers. Not part of the public interface. */
 export let ledgerOf: (tracker: StatsTracker) => Ledger;
@@ -25,8 +15,9 @@ export let ledgerOf: (tracker: StatsTracker) => Ledger;
 /**
  * Statistics of a training process by name.
  *
- * Memory grows with the number of keys and calls, not with tokens: a value is reduced on the device when it is
- * recorded, and its mask is let go as soon as nothing can pair with it any more.
+ * Memory grows with the number of keys, not with calls or tokens: a value is reduced on the device when it is
+ * recorded, and its mask is let go as soon as nothing can pair with it any more. One record feeds all windows of the
+ * tracker, and no export of one takes anything from another.
  *
  * @example
  *   const tracker = new StatsTracker();
@@ -48,26 +39,35 @@ export class StatsTracker extends TrackerHandle {
    * @throws ValueError if `name` is no text, or for options that are none
    */
   constructor(name = '', options: TrackerOptions = {}) {
-    assertTrackerOptions('StatsTracker', options);
-    const { clock = monotonicClock } = options;
-    const ledger = new Ledger();
-    super({ ledger, clock }, new Scope(cleanName('StatsTracker', name)));
+    const settings = settingsOf('StatsTracker', options);
+    const root = cleanName('StatsTracker', name);
+    const ledger = new Ledger(root, settings);
+    super(ledger, new Scope(root));
     this.#ledger = ledger;
   }
 
   /**
-   * Reads everything recorded so far in one read-back.
+   * Reads everything that a window has recorded so far, in one read-back.
    *
    * What is recorded while it runs belongs to the next export. Averages and extremes of a stat whose masks selected
-   * nothing are absent; its sum is 0. NaN propagates.
+   * nothing are absent; its sum is 0. NaN propagates unless a rule says otherwise. An export that forgets, of whatever
+   * window, ends the masks recorded so far: later values need new ones.
    *
-   * @param options `key`: this full key only, `{}` if it is unknown; `reset: false`: look without forgetting
+   * @param options `window`: which one, default the first; `key`: this full key only, `{}` if it is unknown;
+   *   `reset: false`: look without forgetting; `nonFinite`: instead of the rules of the keys
    * @returns names in sorted order
-   * @throws PairingError if a stat has fewer values than its denominator has masks; nothing is exported or forgotten
+   * @throws PairingError if a stat has fewer values than its denominator has masks (a warning in parity mode), ValueError
+   *   for options that are none or elements that the rule `error` refuses, KeyConflictError for a derived metric that is
+   *   recorded too; nothing is exported or forgotten
    * @throws what the device reports if reading fails; all records are kept
    */
   export(options: ExportOptions = {}): Promise<Record<string, number>> {
     return exportLedgers('export', [this.#ledger], options);
+  }
+
+  /** What the tracker holds on to now. Costs a walk over its keys. */
+  memory(): TrackerMemory {
+    return this.#ledger.memory();
   }
 
   /** Drops everything that is recorded and frees its device memory. The tracker can be used again. */

@@ -8,14 +8,23 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import * as tensortally from '../../../src/index.js';
 import { TensortallyError } from '../../../src/index.js';
+import { histogramCalls } from './histogram-calls.js';
 import { kernelCalls } from './kernel-calls.js';
 import { loggerCalls } from './logger-calls.js';
 import { metricsCalls } from './metrics-calls.js';
 import { type Kind, type Row, type Rows, VALUES } from './row.js';
+import { streamCalls } from './stream-calls.js';
 import { trackerCalls } from './tracker-calls.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'bad-arguments-'));
-const ROWS: Rows = { ...kernelCalls, ...metricsCalls, ...trackerCalls, ...loggerCalls(folder) };
+const ROWS: Rows = {
+  ...kernelCalls,
+  ...histogramCalls,
+  ...metricsCalls,
+  ...trackerCalls,
+  ...streamCalls,
+  ...loggerCalls(folder),
+};
 
 beforeAll(async () => {
   await tensortally.initBackend('cpu');
@@ -27,6 +36,7 @@ afterAll(() => {
 
 /** What is not in the table, and why. */
 const LEFT_OUT: Readonly<Record<string, string>> = {
+  DenominatorHandle: 'made by TrackerHandle#denominator',
   ...Object.fromEntries(
     Object.entries(tensortally)
       .filter(([, given]) => typeof given !== 'function')
@@ -39,7 +49,19 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   ),
   ...Object.fromEntries(
     ['backendReport', 'probeBackends', 'Pending#release', 'StatsTracker#dispose', 'StatsLogger#stateDict']
-      .concat(['StatsLogger#close', 'JsonlWriter#close', 'ConsoleWriter#close', 'Metric#aggregate'])
+      .concat([
+        'StatsLogger#close',
+        'JsonlWriter#close',
+        'ConsoleWriter#close',
+        'Metric#aggregate',
+        'StepState#toBytes',
+        'StatsTracker#memory',
+      ])
+      .map((key) => [key, 'takes no arguments']),
+  ),
+  ...Object.fromEntries(
+    ['currentRollout', 'rolloutScope', 'StreamEmitter#flush', 'StreamEmitter#close', 'StreamEmitter#status']
+      .concat(['StreamIngest#policyVersions', 'StreamIngest#health'])
       .map((key) => [key, 'takes no arguments']),
   ),
   ...Object.fromEntries(
@@ -52,9 +74,13 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   channelMoments: 'in test/backend/channel-refusals.test.ts',
   channelTables: 'in test/backend/channel-refusals.test.ts',
   logitsStatistics: 'in test/backend/logits-refusals.test.ts',
+  Histogram: 'made by Histogram.fromRow',
+  'Histogram#toRow': 'takes no arguments',
+  'Histogram#toJSON': 'takes no arguments',
   ExplainedVariance: 'made by ExplainedVariance.of, or of rows, which are arithmetic',
   JsonlWriter: 'made by JsonlWriter.open',
   StatsLogger: 'made by StatsLogger.create',
+  StepState: 'made by computeStepState',
   TrackerHandle: 'made by TrackerHandle#child',
 };
 

@@ -3,9 +3,15 @@ import * as tf from '@tensorflow/tfjs-core';
 import {
   StatsTracker,
   TrackerRegistry,
+  child,
+  counter,
   denominator,
+  derive,
+  disableScope,
   exportAll,
   getTracker,
+  perplexity,
+  ratio,
   recordTiming,
   scalar,
   scope,
@@ -13,7 +19,7 @@ import {
   timing,
 } from '../../../src/index.js';
 import { mask } from './batch.js';
-import { body, clock, flag, name, options, optionalName, record, type Rows } from './row.js';
+import { body, clock, count, flag, name, options, optionalName, record, type Rows } from './row.js';
 
 /** A tracker that knows a denominator `m`. */
 function tracker(): StatsTracker {
@@ -24,6 +30,18 @@ function tracker(): StatsTracker {
 
 const value = (): Record<string, tf.Tensor> => ({ v: tf.tidy(() => tf.keep(tf.tensor1d([1, 2]))) });
 export const trackerCalls: Rows = {
+  counter: () => ({ parameters: [record({})], call: counter }),
+  child: () => ({ parameters: [name('a')], call: child }),
+  disableScope: () => ({ parameters: [body], call: disableScope }),
+  derive: () => ({ parameters: [{ fits: ['a'], takes: [] }, body], call: derive }),
+  ratio: () => ({ parameters: [name('a'), name('b')], call: ratio }),
+  perplexity: () => ({ parameters: [name('a')], call: perplexity }),
+  'DenominatorHandle#stat': () => ({
+    parameters: [record(value()), options()],
+    call: (values: Record<string, tf.Tensor>, given: object) => {
+      tracker().denominator('n', mask()).stat(values, given);
+    },
+  }),
   StatsTracker: () => ({
     parameters: [optionalName, options()],
     call: (first: string, given: object) => new StatsTracker(first, given),
@@ -31,6 +49,24 @@ export const trackerCalls: Rows = {
   'StatsTracker{clock}': () => ({
     parameters: [clock],
     call: (given: () => number) => new StatsTracker('', { clock: given }),
+  }),
+  'StatsTracker{option}': () => ({
+    parameters: [
+      { fits: 'parity', takes: ['undefined'] },
+      { fits: ['step', 'epoch'], takes: ['undefined'] },
+      { fits: 'ignore', takes: ['undefined'] },
+      { fits: {}, takes: ['undefined', 'object'] },
+      count,
+      count,
+    ],
+    call: (
+      mode: 'parity',
+      windows: string[],
+      nonFinite: 'ignore',
+      derived: Record<string, never>,
+      maxKeys: number,
+      exportReminder: number,
+    ) => new StatsTracker('', { mode, windows, nonFinite, derived, maxKeys, exportReminder }),
   }),
   'StatsTracker#export': () => ({
     parameters: [options()],
@@ -41,6 +77,14 @@ export const trackerCalls: Rows = {
     parameters: [{ fits: 'm', takes: ['undefined', 'text'] }, flag],
     isAsync: true,
     call: (key: string, reset: boolean) => tracker().export({ key, reset }),
+  }),
+  'StatsTracker#export{which}': () => ({
+    parameters: [
+      { fits: 'default', takes: ['undefined'] },
+      { fits: 'ignore', takes: ['undefined'] },
+    ],
+    isAsync: true,
+    call: (window: string, nonFinite: 'ignore') => tracker().export({ window, nonFinite }),
   }),
   'TrackerHandle#scope': () => ({
     parameters: [name('a'), body],
@@ -66,6 +110,13 @@ export const trackerCalls: Rows = {
       tracker().denominator({ n: given });
     },
   }),
+  'TrackerHandle#denominator{name}': () => ({
+    parameters: [
+      { fits: 'n', takes: ['text'] },
+      { fits: mask(), takes: [] },
+    ],
+    call: (named: string, given: tf.Tensor) => tracker().denominator(named, given),
+  }),
   'TrackerHandle#stat': () => ({
     parameters: [record(value()), { fits: { denominator: 'm' }, takes: [] }],
     call: (values: Record<string, tf.Tensor>, given: { denominator: string }) => {
@@ -77,15 +128,38 @@ export const trackerCalls: Rows = {
       { fits: 'm', takes: [] },
       { fits: 'sum', takes: ['undefined'] },
       { fits: value().v, takes: [] },
+      { fits: 'error', takes: ['undefined'] },
     ],
-    call: (denominator: string, reduceType: 'sum', v: tf.Tensor) => {
-      tracker().stat({ v }, { denominator, reduceType });
+    call: (denominator: string, reduceType: 'sum', v: tf.Tensor, nonFinite: 'error') => {
+      tracker().stat({ v }, { denominator, reduceType, nonFinite });
     },
   }),
   'TrackerHandle#scalar': () => ({
+    parameters: [record({ x: 1 }), options()],
+    call: (values: Record<string, number>, given: object) => {
+      tracker().scalar(values, given);
+    },
+  }),
+  'TrackerHandle#scalar{option}': () => ({
+    parameters: [
+      { fits: 'scalar', takes: ['undefined'] },
+      count,
+      { fits: 'propagate', takes: ['undefined'] },
+    ],
+    call: (reduceType: 'scalar', weight: number, nonFinite: 'propagate') => {
+      tracker().scalar({ x: 1 }, { reduceType, weight, nonFinite });
+    },
+  }),
+  'TrackerHandle#counter': () => ({
     parameters: [record({ x: 1 })],
     call: (values: Record<string, number>) => {
-      tracker().scalar(values);
+      tracker().counter(values);
+    },
+  }),
+  'TrackerHandle#counter{value}': () => ({
+    parameters: [{ fits: 1, takes: ['number', 'boolean'] }],
+    call: (x: number) => {
+      tracker().counter({ x });
     },
   }),
   'TrackerHandle#scalar{value}': () => ({
@@ -124,9 +198,26 @@ export const trackerCalls: Rows = {
     isAsync: true,
     call: (reset: boolean) => new TrackerRegistry().exportAll({ reset }),
   }),
+  'TrackerRegistry#exportAll{which}': () => ({
+    parameters: [
+      { fits: 'default', takes: ['undefined'] },
+      { fits: 'ignore', takes: ['undefined'] },
+    ],
+    isAsync: true,
+    call: (window: string, nonFinite: 'ignore') => {
+      const registry = new TrackerRegistry();
+      registry.get('').scalar({ x: 1 });
+      return registry.exportAll({ window, nonFinite });
+    },
+  }),
   getTracker: () => ({ parameters: [optionalName], call: getTracker }),
   exportAll: () => ({ parameters: [options()], isAsync: true, call: exportAll }),
-  denominator: () => ({ parameters: [record({})], call: denominator }),
+  denominator: () => ({
+    parameters: [record({})],
+    call: (masks: Record<string, tf.Tensor>) => {
+      denominator(masks);
+    },
+  }),
   stat: () => ({
     // Without a denominator nothing fits, so everything is refused.
     parameters: [
@@ -135,7 +226,7 @@ export const trackerCalls: Rows = {
     ],
     call: stat,
   }),
-  scalar: () => ({ parameters: [record({})], call: scalar }),
+  scalar: () => ({ parameters: [record({}), options()], call: scalar }),
   scope: () => ({ parameters: [name('a'), body], call: scope }),
   timing: () => ({ parameters: [name('a')], call: timing }),
   recordTiming: () => ({ parameters: [name('a'), body], call: recordTiming }),

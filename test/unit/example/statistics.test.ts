@@ -34,6 +34,9 @@ beforeAll(async () => {
         statistics.startStep();
       },
       phase: (phase, body) => statistics.phase(phase, body),
+      episodesEnded: (rollout, scores) => {
+        statistics.recordEpisodes(rollout, scores);
+      },
       actorMicroBatch: (seen) => {
         statistics.recordActor(seen);
       },
@@ -112,6 +115,18 @@ describe('RunStatistics', () => {
       expect(metrics['timing_s/step']).toBeGreaterThan(metrics['timing_s/gen']!);
       expect(report.statisticsSeconds).toBeGreaterThan(0);
       expect(report.statisticsSeconds).toBeLessThan(report.stepSeconds);
+    }
+  });
+
+  it('tells the episodes of training and evaluation apart, which run at the same time', () => {
+    for (const { step, report } of observed) {
+      const { metrics } = report;
+      expect(metrics['rollout/accepted']).toBe(tinyConfig.batch);
+      expect(metrics['rollout/reward__count']).toBe(tinyConfig.batch);
+      expect(metrics['rollout/reward']).toBeCloseTo(mean(step.scores), 12);
+      const evaluated = step.validation?.scores.flat();
+      expect(metrics['eval-rollout/accepted']).toBe(evaluated?.length);
+      if (evaluated !== undefined) expect(metrics['eval-rollout/reward']).toBeCloseTo(mean(evaluated), 12);
     }
   });
 

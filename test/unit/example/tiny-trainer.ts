@@ -32,6 +32,7 @@ export function watchSteps(stepEnded: (step: FinishedStep) => Promise<void> | vo
   return {
     stepStarted: () => undefined,
     phase: (_, body) => body(),
+    episodesEnded: () => undefined,
     actorMicroBatch: () => undefined,
     criticMicroBatch: () => undefined,
     stepEnded: async (step) => {

@@ -2,44 +2,10 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { KeyConflictError, PairingError } from '../../../src/errors.js';
-import { type BlockReader, DeviceBlock, Pending } from '../../../src/kernels/collect.js';
 import { initBackend } from '../../../src/kernels/index.js';
 import { StatsTracker, TrackerRegistry } from '../../../src/tracker/index.js';
+import { SlowDevice } from './slow-device.js';
 import { mask, values } from './tensors.js';
-
-/** A device whose transfers the test watches, delays and lets fail. */
-class SlowDevice implements BlockReader {
-  /** Blocks per transfer. */
-  readonly transfers: number[] = [];
-  readonly live = new Set<unknown>();
-  gate: Promise<void> = Promise.resolve();
-  /** Reads to fail; what is on the device is not lost by it. */
-  failures = 0;
-  #next = 0;
-
-  async read(handles: readonly unknown[]): Promise<ArrayBuffer[]> {
-    this.transfers.push(handles.length);
-    await this.gate;
-    return handles.map(() => new ArrayBuffer(0));
-  }
-
-  release(handle: unknown): void {
-    this.live.delete(handle);
-  }
-
-  hold<T>(pending: Pending<T>): Pending<T> {
-    this.live.add(this.#next);
-    const block = new DeviceBlock(this, this.#next++);
-    const gated = new Pending<undefined>([block], () => {
-      if (this.failures > 0) {
-        this.failures--;
-        throw new Error('device lost');
-      }
-      return undefined;
-    });
-    return Pending.all<[T, undefined]>([pending, gated]).map(([result]) => result);
-  }
-}
 
 const device: { current?: SlowDevice } = vi.hoisted(() => ({}));
 
@@ -54,19 +20,6 @@ vi.mock(import('../../../src/kernels/index.js'), async (importOriginal) => {
 
 let tracker: StatsTracker;
 let slow: SlowDevice;
-
-/** Makes transfers wait; the returned function lets them go. */
-function close(gated: SlowDevice): () => void {
-  const { promise, resolve } = withResolvers();
-  gated.gate = promise;
-  return resolve;
-}
-
-function withResolvers(): { promise: Promise<void>; resolve: () => void } {
-  let resolve!: () => void;
-  const promise = new Promise<void>((done) => (resolve = done));
-  return { promise, resolve };
-}
 
 function record(...numbers: number[]): void {
   tf.tidy(() => {
@@ -124,7 +77,7 @@ describe('records made while an export runs', () => {
   it('belong to the next one', async () => {
     record(1, 2);
     tracker.scalar({ s: 1 });
-    const open = close(slow);
+    const open = slow.close();
     const first = tracker.export();
     record(10);
     tracker.scalar({ s: 5 });
@@ -135,7 +88,7 @@ describe('records made while an export runs', () => {
 
   it('do not show up in a peek, and are not lost by it', async () => {
     record(1, 2);
-    const open = close(slow);
+    const open = slow.close();
     const peek = tracker.export({ reset: false });
     record(10);
     open();
@@ -145,7 +98,7 @@ describe('records made while an export runs', () => {
 
   it('cannot use a denominator that is being exported, nor turn its keys into something else', async () => {
     record(1);
-    const open = close(slow);
+    const open = slow.close();
     const running = tracker.export();
     const v = values(1);
     expect(() => {
@@ -162,7 +115,7 @@ describe('records made while an export runs', () => {
   });
 
   it('go with an export of their own, and each record is in exactly one', async () => {
-    const open = close(slow);
+    const open = slow.close();
     const exports = [3, 4, 5].map((number) => {
       record(number);
       return tracker.export();
@@ -187,7 +140,7 @@ describe('a read that fails', () => {
     record(1, 2);
     tracker.scalar({ s: 1 });
     slow.failures = 1;
-    const open = close(slow);
+    const open = slow.close();
     const failing = tracker.export();
     record(10);
     tracker.scalar({ s: 4, t: 1 });
@@ -212,7 +165,7 @@ describe('a read that fails', () => {
   it('does not bring back what was dropped while it ran', async () => {
     record(1);
     slow.failures = 1;
-    const open = close(slow);
+    const open = slow.close();
     const failing = tracker.export();
     tracker.dispose();
     open();

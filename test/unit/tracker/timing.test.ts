@@ -34,6 +34,21 @@ describe('timing', () => {
     expect(await tracker.export()).toEqual({ 'timeperf/x': 2, 'timeperf/x__count': 1 });
   });
 
+  it('ends with the block of its `using`, also when that throws', async () => {
+    const { tracker, pass } = timed();
+    const body = (fails: boolean) => {
+      using running = tracker.timing('x');
+      pass(2);
+      expect(Symbol.dispose in running).toBe(true);
+      if (fails) throw new Error('boom');
+    };
+    body(false);
+    expect(() => {
+      body(true);
+    }).toThrow('boom');
+    expect(await tracker.export()).toEqual({ 'timeperf/x': 2, 'timeperf/x__count': 2 });
+  });
+
   it('refuses a key that is no text or is something else already, before anything runs', () => {
     const { tracker } = timed();
     tracker.scalar({ 'timeperf/x__count': 1 });

@@ -1,0 +1,129 @@
+/**
+ * The records of one key: growing in a slot while they are made, sealed in an entry once an export has cut them off.
+ *
+ * A row may still be on the device: then it is a part, in record order behind the row that is on the host already.
+ */
+import { type MomentsRow, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
+import { RowAccumulator } from './accumulator.js';
+import type { Part } from './launch.js';
+import { type NonFiniteRule, type Reduction, mergerOf } from './reduce-type.js';
+
+/** What a key is, until no window holds records of it. */
+export interface Binding {
+  readonly reduction: Reduction;
+  /** Full key of the denominator of a stat. */
+  readonly denominator?: string | undefined;
+  /** The rule that was chosen for non-finite elements, if one was. */
+  readonly nonFinite?: NonFiniteRule | undefined;
+}
+
+/** Records of one key that no later record joins. */
+export class Entry {
+  readonly binding: Binding;
+  #row: MomentsRow;
+  #parts: Part[];
+
+  constructor(binding: Binding, row: MomentsRow, parts: Part[]) {
+    this.binding = binding;
+    this.#row = row;
+    this.#parts = parts;
+  }
+
+  get parts(): readonly Part[] {
+    return this.#parts;
+  }
+
+  /** Everything recorded, as one row. Only once all parts were read. */
+  row(): MomentsRow {
+    for (const { launch, key } of this.#parts) this.#row = mergeRows(this.#row, launch.row(key));
+    this.#parts = [];
+    return this.#row;
+  }
+
+  /** Whether all of it is on the host. */
+  get isRead(): boolean {
+    return this.#parts.every(({ launch }) => launch.isRead);
+  }
+
+  /** The records of both, `later` behind. Only once all parts of both were read. */
+  followedBy(later: Entry): Entry {
+    return new Entry(later.binding, mergerOf(later.binding.reduction)(this.row(), later.row()), []);
+  }
+}
+
+/** The entries of some keys, in the order in which the keys were first recorded. */
+export type Segment = ReadonlyMap<string, Entry>;
+
+/** Where the records of a key go. Stays the same object for as long as some window holds records of the key. */
+export class Slot {
+  readonly key: string;
+  binding: Binding;
+  readonly #row = new RowAccumulator();
+  #parts: Part[] = [];
+  /** Whether something was recorded since the last export that forgot the key. */
+  isTouched = false;
+  /** Whether the key is still what the slot says; records of a slot that is gone open another. */
+  isLive = true;
+
+  constructor(key: string, binding: Binding) {
+    this.key = key;
+    this.binding = binding;
+  }
+
+  get parts(): readonly Part[] {
+    return this.#parts;
+  }
+
+  addNumber(x: number): void {
+    this.isTouched = true;
+    if (this.binding.reduction === 'last') this.#row.set(emptyRow);
+    this.#row.add(x);
+  }
+
+  /** A number that stands for `weight` samples; none for 0. */
+  addWeighted(x: number, weight: number): void {
+    this.isTouched = true;
+    if (weight > 0) this.#row.set(mergeRows(this.#row, timesRow(liftRow(x), weight)));
+  }
+
+  addPart(part: Part): void {
+    this.isTouched = true;
+    this.#parts.push(part);
+  }
+
+  /** Takes the oldest parts in that were read meanwhile. Merging in record order, when does not matter to the bits. */
+  fold(): void {
+    let read = 0;
+    for (; this.#parts[read]?.launch.isRead === true; read++) {
+      const { launch, key } = this.#parts[read]!;
+      this.#row.set(mergeRows(this.#row, launch.row(key)));
+    }
+    this.#parts.splice(0, read);
+  }
+
+  /** What is recorded now; later records do not change it. */
+  snapshot(): Entry {
+    return new Entry(this.binding, this.#row.row(), [...this.#parts]);
+  }
+
+  /** Cuts off what is recorded, and starts anew. */
+  seal(): Entry {
+    const sealed = new Entry(this.binding, this.#row.row(), this.#parts);
+    this.#row.set(emptyRow);
+    this.#parts = [];
+    this.isTouched = false;
+    return sealed;
+  }
+}
+
+/** The row of `weight` elements like the one that `row` is about. */
+function timesRow(row: MomentsRow, weight: number): MomentsRow {
+  return {
+    ...row,
+    count: row.count * weight,
+    nan: row.nan * weight,
+    posInf: row.posInf * weight,
+    negInf: row.negInf * weight,
+    sum: row.sum * weight,
+  };
+}

@@ -1,0 +1,28 @@
+/** Warnings of one tracker: what it puts up with but its user should know, said once. */
+
+export type NoticeCode =
+  | 'TENSORTALLY_NAME_TAKEN'
+  | 'TENSORTALLY_NEVER_EXPORTED'
+  | 'TENSORTALLY_REDUCE_TYPE'
+  | 'TENSORTALLY_UNPAIRED';
+
+/** Subjects that are remembered; a tracker that has this many has been told. */
+const MOST = 1000;
+
+export class Notices {
+  readonly #tracker: string;
+  readonly #said = new Set<string>();
+
+  /** @param tracker its name, for the text */
+  constructor(tracker: string) {
+    this.#tracker = tracker === '' ? 'the tracker without a name' : `tracker '${tracker}'`;
+  }
+
+  /** Warns about `subject`, unless this tracker has done so before. */
+  once(code: NoticeCode, subject: string, text: string): void {
+    const notice = `${code} ${subject}`;
+    if (this.#said.has(notice) || this.#said.size >= MOST) return;
+    this.#said.add(notice);
+    process.emitWarning(`${this.#tracker}: ${text}`, { type: 'TensortallyWarning', code });
+  }
+}

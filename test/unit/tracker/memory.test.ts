@@ -1,0 +1,229 @@
+/** What a tracker holds on to: reports, bounds, warnings, and unasked read-backs. */
+import * as tf from '@tensorflow/tfjs-core';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ValueError } from '../../../src/errors.js';
+import { initBackend } from '../../../src/kernels/index.js';
+import { StatsTracker, type TrackerOptions } from '../../../src/tracker/index.js';
+import { UnreadLaunches } from '../../../src/tracker/launch.js';
+import { SlowDevice } from './slow-device.js';
+import { CaughtWarnings } from './warnings.js';
+import { mask, values } from './tensors.js';
+
+const device: { current?: SlowDevice } = vi.hoisted(() => ({}));
+
+vi.mock(import('../../../src/kernels/index.js'), async (importOriginal) => {
+  const original = await importOriginal();
+  return {
+    ...original,
+    momentsTables: (...args: Parameters<typeof original.momentsTables>) =>
+      device.current!.hold(original.momentsTables(...args)),
+  };
+});
+
+const { LIMIT } = UnreadLaunches;
+let tracker: StatsTracker;
+let slow: SlowDevice;
+
+beforeAll(async () => {
+  await initBackend('cpu');
+});
+
+beforeEach(() => {
+  device.current = slow = new SlowDevice();
+  tracker = new StatsTracker();
+  const before = tf.memory().numTensors;
+  return async () => {
+    tracker.dispose();
+    await nextTurn();
+    expect(tf.memory().numTensors).toBe(before);
+    expect(slow.live.size).toBe(0);
+  };
+});
+
+function record(batches: number, to = tracker): void {
+  tf.tidy(() => {
+    const [m, v] = [mask(1, 0), values(1, 2)];
+    for (let i = 0; i < batches; i++) {
+      to.denominator({ m });
+      to.stat({ v }, { denominator: 'm', reduceType: 'sum' });
+    }
+  });
+}
+
+describe('memory()', () => {
+  it('counts keys, calls, masks, launches and bytes, and is back at nothing after an export', async () => {
+    const nothing = {
+      ...{ keys: 0, records: 0, waitingRows: 0, heldMasks: 0, unreadLaunches: 0, deviceBytes: 0 },
+    };
+    expect(tracker.memory()).toEqual(nothing);
+    record(3);
+    tracker.scalar({ a: 1, b: 1 });
+    expect(tracker.memory()).toEqual({
+      ...{ keys: 4, records: 7, waitingRows: 0, heldMasks: 1, unreadLaunches: 3, deviceBytes: 2 + 3 * 64 },
+    });
+    await tracker.export({ reset: false });
+    expect(tracker.memory()).toMatchObject({ records: 7, heldMasks: 1, unreadLaunches: 0, deviceBytes: 2 });
+    await tracker.export();
+    expect(tracker.memory()).toEqual(nothing);
+    record(3);
+    const open = slow.close();
+    const running = tracker.export();
+    expect(tracker.memory()).toMatchObject({ records: 0, heldMasks: 1, unreadLaunches: 3 });
+    open();
+    await running;
+    expect(tracker.memory()).toEqual(nothing);
+    record(2);
+    tracker.dispose();
+    expect(tracker.memory()).toEqual(nothing);
+  });
+});
+
+describe('results that nobody asks for', () => {
+  it('are read when there are too many, and the export is the same', async () => {
+    record(LIMIT - 1);
+    await nextTurn();
+    expect(slow.transfers).toEqual([]);
+    record(1);
+    record(5);
+    await nextTurn();
+    expect(slow.transfers).toEqual([LIMIT]);
+    expect(tracker.memory()).toMatchObject({ unreadLaunches: 5, deviceBytes: 2 + 5 * 64 });
+    expect(await tracker.export()).toEqual({ m: LIMIT + 5, v: LIMIT + 5 });
+    expect(slow.transfers).toEqual([LIMIT, 5]);
+  });
+
+  it('give the bits that they give when an export asks for them', async () => {
+    const numbers = Array.from({ length: LIMIT + 100 }, (_, i) => Math.fround(Math.sin(i) * 10 ** (i % 7)));
+    const bits = async (pause: number) => {
+      for (const [i, number] of numbers.entries()) {
+        tf.tidy(() => {
+          tracker.denominator({ m: mask(1, 1) });
+          tracker.stat({ v: values(number, 1 / 3) }, { denominator: 'm' });
+        });
+        if (i % pause === 0) await nextTurn();
+      }
+      return tracker.export();
+    };
+    expect(await bits(100)).toEqual(await bits(Infinity));
+  });
+
+  it('are not read twice by an export that runs meanwhile, and each is exported once', async () => {
+    const open = slow.close();
+    record(LIMIT);
+    const running = tracker.export();
+    record(2);
+    open();
+    expect(await running).toEqual({ m: LIMIT, v: LIMIT });
+    expect(slow.transfers).toEqual([LIMIT]);
+    expect(await tracker.export()).toEqual({ m: 2, v: 2 });
+  });
+
+  it('tell the next export when they could not be read, and lose nothing that could', async () => {
+    slow.failures = 1;
+    record(LIMIT);
+    record(3);
+    await nextTurn();
+    await nextTurn();
+    await expect(tracker.export()).rejects.toThrow('device lost');
+    const { v } = await tracker.export();
+    expect(v).toBe(LIMIT + 3);
+  });
+
+  it('of a tracker that is disposed are read for nobody, without a fault', async () => {
+    slow.failures = 1;
+    record(LIMIT);
+    tracker.dispose();
+    await nextTurn();
+    record(1);
+    expect(await tracker.export()).toEqual({ m: 1, v: 1 });
+  });
+
+  it('do not pile up in a window that waits', async () => {
+    tracker = new StatsTracker('', { windows: ['a', 'b'] });
+    for (let i = 0; i < 3; i++) {
+      record(LIMIT / 2);
+      await tracker.export();
+    }
+    record(LIMIT);
+    await nextTurn();
+    expect(tracker.memory()).toMatchObject({ waitingRows: 2, unreadLaunches: 0 });
+    expect(await tracker.export({ window: 'b' })).toEqual({ m: 2.5 * LIMIT, v: 2.5 * LIMIT });
+  });
+});
+
+describe('a tracker that is never exported (D24)', () => {
+  let warnings: CaughtWarnings;
+  beforeEach(() => {
+    warnings = new CaughtWarnings();
+    return () => {
+      warnings.stop();
+    };
+  });
+  const reminders = () => warnings.of('TENSORTALLY_NEVER_EXPORTED');
+
+  it('warns once, by name', async () => {
+    const critic = new StatsTracker('critic', { exportReminder: 10 });
+    for (let i = 0; i < 9; i++) critic.scalar({ a: 1 });
+    expect(reminders()).toEqual([]);
+    record(1, critic);
+    expect(reminders()).toEqual([
+      expect.stringMatching(/tracker 'critic': 10 record calls without an export/),
+    ]);
+    for (let i = 0; i < 100; i++) critic.counter({ b: 1 });
+    await critic.export();
+    for (let i = 0; i < 100; i++) critic.counter({ b: 1 });
+    expect(reminders()).toHaveLength(1);
+    critic.dispose();
+  });
+
+  it('is not one that is exported in time, in whatever window', async () => {
+    tracker = new StatsTracker('', { exportReminder: 10, windows: ['a', 'b'] });
+    for (let i = 0; i < 50; i++) {
+      tracker.scalar({ a: 1 });
+      if (i % 5 === 0) await tracker.export({ window: i % 2 === 0 ? 'a' : 'b' });
+    }
+    expect(reminders()).toEqual([]);
+    for (let i = 0; i < 10; i++) {
+      tracker.scalar({ a: 1 });
+      await tracker.export({ reset: false });
+    }
+    expect(reminders()).toHaveLength(1);
+  });
+});
+
+describe('keys without end', () => {
+  it('are refused, and the call records nothing', async () => {
+    tracker = new StatsTracker('', { maxKeys: 3 });
+    tracker.scalar({ a: 1, b: 1 });
+    expect(() => {
+      tracker.scalar({ a: 5, c: 1, d: 1 });
+    }).toThrow(ValueError);
+    tracker.scalar({ a: 3, c: 1 });
+    expect(() => {
+      tracker.counter({ d: 1 });
+    }).toThrow(/at most 3 keys/);
+    tracker.scalar({ a: 2, b: 3, c: 4 });
+    expect(await tracker.export()).toMatchObject({ a: 2, b: 2, c: 2.5 });
+    tracker.counter({ d: 1, e: 2, f: 3 });
+    expect(await tracker.export()).toEqual({ d: 1, e: 2, f: 3 });
+  });
+
+  it('are forgotten with their exports', async () => {
+    for (let i = 0; i < 100; i++) {
+      tracker.scope(`step${i}`, () => {
+        tracker.scalar({ a: 1 });
+      });
+      await tracker.export();
+      expect(tracker.memory().keys).toBe(0);
+    }
+  });
+
+  it('and other limits are numbers of at least 1', () => {
+    const wrong: unknown[] = [{ maxKeys: 0 }, { maxKeys: NaN }, { exportReminder: -1 }, { maxKeys: '5' }];
+    for (const options of wrong) {
+      expect(() => new StatsTracker('', options as TrackerOptions)).toThrow(ValueError);
+    }
+    expect(() => new StatsTracker('', { mode: 'loose' as 'strict' })).toThrow(ValueError);
+  });
+});
