@@ -93,6 +93,9 @@ async function trainAndReport(
           progress.phase(current, steps, phase);
           return statistics.phase(phase, body);
         },
+        episodesEnded: (rollout, scores) => {
+          statistics.recordEpisodes(rollout, scores);
+        },
         actorMicroBatch: (seen) => {
           statistics.recordActor(seen);
         },

@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { batchFromVerl, computeStepMetrics, processValidationMetrics } from '../../src/metrics/index.js';
-import { StatsLogger, StatsTracker } from '../../src/tracker/index.js';
+import { StatsLogger, StatsTracker, reportEpisode } from '../../src/tracker/index.js';
 import type { TrainerConfig } from './config.js';
 import type { ActorMicroBatch, CriticMicroBatch } from './ppo.js';
 import type { Rollout } from './rollout.js';
@@ -82,6 +82,21 @@ export class RunStatistics {
     } finally {
       this.timing[phase] = (performance.now() - start) / 1000;
     }
+  }
+
+  /**
+   * Records responses of the rollout that the caller runs in: training under `rollout/`, evaluation under
+   * `eval-rollout/`, however the two take turns.
+   */
+  recordEpisodes({ responses }: Rollout, scores: readonly number[]): void {
+    this.measured(() => {
+      responses.forEach((response, row) => {
+        reportEpisode(this.tracker, {
+          outcome: 'accepted',
+          values: { reward: scores[row]!, response_len: response.length },
+        });
+      });
+    });
   }
 
   /** Records what an actor micro-batch computed. Its tensors may be freed right after. */

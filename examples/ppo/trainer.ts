@@ -1,10 +1,12 @@
 /**
- * The training loop: rollout, scores, old log-probabilities, values, advantages, both updates, validation.
+ * The training loop: rollout, scores, old log-probabilities, values, advantages, both updates. Validation is a rollout as
+ * well, of the policy that the step begins with, and runs beside the one to train on.
  *
  * It hands what it has to an observer and neither computes statistics nor prints. The order and the names of the
  * phases are those of verl's PPO trainer.
  */
 import * as tf from '@tensorflow/tfjs';
+import { withRollout } from '../../src/tracker/index.js';
 import type { TrainerConfig } from './config.js';
 import { estimateAdvantages, whiten } from './gae.js';
 import { Network } from './policy.js';
@@ -20,7 +22,7 @@ import {
 import { Random } from './random.js';
 import { sampleResponses, type Rollout } from './rollout.js';
 import { RESPONSE_VOCABULARY, VOCABULARY, drawPrompt, promptWidth, responseWidth, score } from './task.js';
-import { drawValidationPrompts, validate, type ValidationResult } from './validate.js';
+import { drawValidationPrompts, repeated, validationResult, type ValidationResult } from './validate.js';
 
 /** The parts of a step that are timed. */
 export type Phase =
@@ -55,6 +57,8 @@ export interface TrainingObserver {
   phase<T>(phase: Phase, body: () => Promise<T>): Promise<T>;
   criticMicroBatch(microBatch: CriticMicroBatch): void;
   actorMicroBatch(microBatch: ActorMicroBatch): void;
+  /** Hears of responses and their scores in the context of their rollout: training or evaluation, see `withRollout`. */
+  episodesEnded(rollout: Rollout, scores: readonly number[]): void;
   stepEnded(step: FinishedStep): Promise<void>;
 }
 
@@ -122,12 +126,33 @@ async function runStep(
   observer.stepStarted(step);
   const promptsFrom = random.stream(`prompts ${step}`);
   const prompts = Array.from({ length: config.batch }, () => drawPrompt(config.task, promptsFrom));
-  const rollout = await observer.phase('gen', () =>
-    sampleResponses(actor, config.task, prompts, random.stream(`responses ${step}`)),
-  );
-  const scores = await observer.phase('reward', () =>
-    Promise.resolve(rollout.responses.map((response, row) => score(prompts[row]!, response))),
-  );
+  const { every, samplesPerPrompt } = config.validation;
+  const isTesting = step % every === 0 || isLast;
+  const [{ rollout, scores }, validation] = await Promise.all([
+    withRollout({ isEval: false }, async () => {
+      const responses = random.stream(`responses ${step}`);
+      const sampled = await observer.phase('gen', () =>
+        sampleResponses(actor, config.task, prompts, responses),
+      );
+      const scored = await observer.phase('reward', () =>
+        Promise.resolve(sampled.responses.map((response, row) => score(prompts[row]!, response))),
+      );
+      observer.episodesEnded(sampled, scored);
+      return { rollout: sampled, scores: scored };
+    }),
+    isTesting
+      ? withRollout({ isEval: true }, () =>
+          observer.phase('testing', async () => {
+            const asked = repeated(learner.validationPrompts, samplesPerPrompt);
+            const answers = random.stream(`validation ${step}`);
+            const sampled = await sampleResponses(actor, config.task, asked, answers);
+            const scored = sampled.responses.map((response, row) => score(asked[row]!, response));
+            observer.episodesEnded(sampled, scored);
+            return validationResult(scored, samplesPerPrompt);
+          }),
+        )
+      : undefined,
+  ]);
   const given = placeOnDevice(rollout, scores);
   const { oldLogProbs } = await observer.phase('old_log_prob', async () => {
     const { logProbs, entropy } = evaluateActor(actor, given);
@@ -154,19 +179,6 @@ async function runStep(
       observer.actorMicroBatch(seen);
     }),
   );
-  const { every, samplesPerPrompt } = config.validation;
-  const validation =
-    step % every === 0 || isLast
-      ? await observer.phase('testing', () =>
-          validate(
-            actor,
-            config.task,
-            learner.validationPrompts,
-            samplesPerPrompt,
-            random.stream(`validation ${step}`),
-          ),
-        )
-      : undefined;
   await observer.stepEnded({
     step,
     rollout,

@@ -2,10 +2,8 @@
  * Validation: several samples for each prompt of a fixed list.
  */
 import type { ValidationConfig } from './config.js';
-import type { Network } from './policy.js';
 import type { Random } from './random.js';
-import { sampleResponses } from './rollout.js';
-import { drawPrompt, score, type TaskConfig } from './task.js';
+import { drawPrompt, type TaskConfig } from './task.js';
 
 /** Scores of one validation. */
 export interface ValidationResult {
@@ -23,19 +21,21 @@ export function drawValidationPrompts(
   return Array.from({ length: config.prompts }, () => drawPrompt(task, random));
 }
 
-/** Lets the actor answer each prompt several times and scores the answers. */
-export async function validate(
-  actor: Network,
-  task: TaskConfig,
+/** Every prompt as often as it is to be answered, one after the other. */
+export function repeated(
   prompts: readonly (readonly number[])[],
   samplesPerPrompt: number,
-  random: Random,
-): Promise<ValidationResult> {
-  const asked = prompts.flatMap((prompt) => Array.from({ length: samplesPerPrompt }, () => prompt));
-  const { responses } = await sampleResponses(actor, task, asked, random);
-  const all = responses.map((response, at) => score(asked[at]!, response));
+): readonly (readonly number[])[] {
+  return prompts.flatMap((prompt) => Array.from({ length: samplesPerPrompt }, () => prompt));
+}
+
+/** The scores of repeated prompts, by prompt. */
+export function validationResult(scores: readonly number[], samplesPerPrompt: number): ValidationResult {
+  const prompts = scores.length / samplesPerPrompt;
   return {
     samplesPerPrompt,
-    scores: prompts.map((_, at) => all.slice(at * samplesPerPrompt, (at + 1) * samplesPerPrompt)),
+    scores: Array.from({ length: prompts }, (_, at) =>
+      scores.slice(at * samplesPerPrompt, (at + 1) * samplesPerPrompt),
+    ),
   };
 }
