@@ -132,6 +132,11 @@ export class Pending<T> implements Promise<T> {
     return this.#error;
   }
 
+  /** The result where none of it is on a device, as of kernels that work in host memory; undefined if it must be read. */
+  get onHost(): { readonly value: T } | undefined {
+    return this.#blocks.length > 0 || this.#error !== undefined ? undefined : { value: this.#finish([]) };
+  }
+
   /**
    * Several results as one: reading it reads all parts together. The first refusal among them refuses the whole.
    *

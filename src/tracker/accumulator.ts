@@ -3,9 +3,10 @@
  *
  * The arithmetic is that of `mergeRows`, term by term, so a row has the same bits whether it was grown or merged.
  */
-import { type MomentsRow, liftRow, mergeRows } from '../kernels/index.js';
+import { type Histogram, liftRow, mergeRows } from '../kernels/index.js';
+import { type KeyRow, momentsRowOf } from './key-row.js';
 
-export class RowAccumulator implements MomentsRow {
+export class RowAccumulator implements KeyRow {
   count = 0;
   nan = 0;
   posInf = 0;
@@ -14,6 +15,7 @@ export class RowAccumulator implements MomentsRow {
   m2 = 0;
   min = Infinity;
   max = -Infinity;
+  histogram: Histogram | undefined;
 
   /** Merges the row of one number. */
   add(x: number): void {
@@ -33,7 +35,7 @@ export class RowAccumulator implements MomentsRow {
   }
 
   /** Becomes a copy of `row`. */
-  set(row: MomentsRow): void {
+  set(row: KeyRow): void {
     this.count = row.count;
     this.nan = row.nan;
     this.posInf = row.posInf;
@@ -42,11 +44,12 @@ export class RowAccumulator implements MomentsRow {
     this.m2 = row.m2;
     this.min = row.min;
     this.max = row.max;
+    this.histogram = row.histogram;
   }
 
   /** What it holds now, as a row that no longer changes. */
-  row(): MomentsRow {
-    const { count, nan, posInf, negInf, sum, m2, min, max } = this;
-    return { count, nan, posInf, negInf, sum, m2, min, max };
+  row(): KeyRow {
+    const row = momentsRowOf(this);
+    return this.histogram === undefined ? row : { ...row, histogram: this.histogram };
   }
 }

@@ -2,7 +2,8 @@
  * A mask in the hand: values recorded through it are reduced over exactly this mask, in whatever scope they are.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import type { Ledger, StatReduction } from './ledger.js';
+import type { Ledger } from './ledger.js';
+import type { StatReduction } from './stat-call.js';
 import type { BoundMask } from './mask-queue.js';
 import type { Scope } from './scope.js';
 

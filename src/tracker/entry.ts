@@ -5,6 +5,7 @@
  */
 import { type MomentsRow, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
 import { RowAccumulator } from './accumulator.js';
+import { type KeyRow, mergeKeyRows } from './key-row.js';
 import type { Part } from './launch.js';
 import { type NonFiniteRule, type Reduction, mergerOf } from './reduce-type.js';
 
@@ -20,10 +21,10 @@ export interface Binding {
 /** Records of one key that no later record joins. */
 export class Entry {
   readonly binding: Binding;
-  #row: MomentsRow;
+  #row: KeyRow;
   #parts: Part[];
 
-  constructor(binding: Binding, row: MomentsRow, parts: Part[]) {
+  constructor(binding: Binding, row: KeyRow, parts: Part[]) {
     this.binding = binding;
     this.#row = row;
     this.#parts = parts;
@@ -34,8 +35,8 @@ export class Entry {
   }
 
   /** Everything recorded, as one row. Only once all parts were read. */
-  row(): MomentsRow {
-    for (const { launch, key } of this.#parts) this.#row = mergeRows(this.#row, launch.row(key));
+  row(): KeyRow {
+    for (const { launch, key } of this.#parts) this.#row = mergeKeyRows(this.#row, launch.row(key));
     this.#parts = [];
     return this.#row;
   }
@@ -89,6 +90,7 @@ export class Slot {
   addPart(part: Part): void {
     this.isTouched = true;
     this.#parts.push(part);
+    if (part.launch.isRead) this.fold();
   }
 
   /** Takes the oldest parts in that were read meanwhile. Merging in record order, when does not matter to the bits. */
@@ -96,7 +98,7 @@ export class Slot {
     let read = 0;
     for (; this.#parts[read]?.launch.isRead === true; read++) {
       const { launch, key } = this.#parts[read]!;
-      this.#row.set(mergeRows(this.#row, launch.row(key)));
+      this.#row.set(mergeKeyRows(this.#row, launch.row(key)));
     }
     this.#parts.splice(0, read);
   }

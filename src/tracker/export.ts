@@ -8,9 +8,11 @@ import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { type Derivation, addDerived } from './derived.js';
 import type { Entry, Segment } from './entry.js';
 import { nameTaken } from './key-book.js';
+import { momentsRowOf } from './key-row.js';
 import { Launch } from './launch.js';
 import type { Ledger } from './ledger.js';
-import { exportedNames, exportedNumbers, nonFiniteCount } from './reduce-type.js';
+import { type Reduction, exportedNames, exportedNumbers, nonFiniteCount } from './reduce-type.js';
+import { type StreamReduction, type StreamRow, isStreamReduction } from './stream/schema.js';
 
 export interface ExportOptions {
   /** Export and reset this full key only; an unknown key exports nothing. Derived metrics are left out then. */
@@ -25,6 +27,8 @@ export interface ExportOptions {
 
 /** Timings carry no tracker name, so the same one may come from several trackers and means the same in all. */
 export const timingPrefix = 'timeperf/';
+
+export type RowsOptions = Pick<ExportOptions, 'reset' | 'window'>;
 
 /** All records of one key of one tracker. */
 interface Total {
@@ -48,8 +52,42 @@ export async function exportLedgers(
   options: ExportOptions,
 ): Promise<Record<string, number>> {
   assertOptions(where, options, { key: 'string', reset: 'boolean', window: 'string', nonFinite: 'any' });
-  const { key, reset = true, window, nonFinite } = options;
+  const { key, nonFinite } = options;
   assertOverride(where, nonFinite);
+  return withRecords(where, ledgers, options, (segments) => {
+    const numbers = finish(segments, ledgers, nonFinite);
+    if (key === undefined) addDerived(numbers, derivationsOf(ledgers));
+    return sorted(numbers);
+  });
+}
+
+/**
+ * What a tracker has recorded as rows, to be merged with those of others.
+ *
+ * @throws as `exportLedgers`; ValueError for keys of reduce type `last`, after everything is put back
+ */
+export async function exportRows(where: string, ledger: Ledger, options: RowsOptions): Promise<StreamRow[]> {
+  assertOptions(where, options, { reset: 'boolean', window: 'string' });
+  return withRecords(where, [ledger], options, ([segments]) =>
+    [...totalsOf(segments!)].sort(byName).map(([key, entry]) => {
+      const { reduction } = entry.binding;
+      const row = momentsRowOf(entry.row());
+      return {
+        key,
+        reduction: reduction === 'histogram' ? 'avg_min_max' : mergeable(where, key, reduction),
+        row,
+      };
+    }),
+  );
+}
+
+/** Takes or looks at what is recorded, reads it, and finishes it; puts everything back if that fails. */
+async function withRecords<T>(
+  where: string,
+  ledgers: readonly Ledger[],
+  { key, reset = true, window }: ExportOptions,
+  finishAll: (segments: readonly (readonly Segment[])[]) => T,
+): Promise<T> {
   const sources = ledgers.map((ledger) => ({ ledger, window: ledger.prepare(where, window, key) }));
   const looks = sources.map((source) => source.ledger.look(source.window, key));
   assertDistinct(looks, ledgers);
@@ -59,14 +97,25 @@ export async function exportLedgers(
   const segments = reset ? taken.map(({ cut }) => cut.segments) : looks;
   try {
     await Launch.read(launchesOf(segments));
-    const numbers = finish(segments, ledgers, nonFinite);
-    if (key === undefined) addDerived(numbers, derivationsOf(ledgers));
+    const finished = finishAll(segments);
     for (const { ledger, cut } of taken) ledger.settle(cut);
-    return sorted(numbers);
+    return finished;
   } catch (error) {
     for (const { ledger, cut } of taken) ledger.restore(cut);
     throw error;
   }
+}
+
+/** @throws ValueError for a number of which the latest counts: of several trackers, nobody knows which is */
+function mergeable(where: string, key: string, reduction: Reduction): StreamReduction {
+  if (isStreamReduction(reduction)) return reduction;
+  throw new ValueError({
+    where,
+    input: key,
+    expected: 'keys whose records can be merged with those of other trackers',
+    received: `a scalar of reduce type '${reduction}'`,
+    remedy: 'record it as min, max or a mean, or in a tracker of its own',
+  });
 }
 
 function assertOverride(where: string, rule: unknown): void {
@@ -182,5 +231,9 @@ function derivationsOf(ledgers: readonly Ledger[]): Map<string, Derivation> {
 }
 
 function sorted(numbers: ReadonlyMap<string, number>): Record<string, number> {
-  return Object.fromEntries([...numbers].sort(([a], [b]) => (a < b ? -1 : 1)));
+  return Object.fromEntries([...numbers].sort(byName));
+}
+
+function byName([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : 1;
 }

@@ -5,9 +5,10 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertFunction } from '../kernels/arguments.js';
 import { DenominatorHandle } from './denominator-handle.js';
 import { timingPrefix } from './export.js';
-import type { Ledger, StatOptions } from './ledger.js';
+import type { Ledger } from './ledger.js';
 import type { ScalarOptions } from './numbers.js';
 import { type Scope, assertText, cleanName } from './scope.js';
+import type { StatOptions } from './stat-call.js';
 import { Stopwatch, during } from './timing.js';
 
 /**

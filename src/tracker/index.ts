@@ -1,5 +1,18 @@
 /** Public interface of the tracker and its loggers. */
 export { StatsTracker } from './tracker.js';
+export { DefinedMetrics, MetricSchema, defineMetrics } from './metric-schema.js';
+export type {
+  CounterKey,
+  DefinedDenominator,
+  DenominatorKey,
+  ExportOf,
+  ExportedName,
+  MetricDefinition,
+  MetricDefinitions,
+  ScalarKey,
+  StatDefinition,
+  StatKey,
+} from './metric-schema.js';
 export { TrackerHandle } from './handle.js';
 export { DenominatorHandle } from './denominator-handle.js';
 export { derive, perplexity, ratio } from './derived.js';
@@ -18,8 +31,8 @@ export {
   timing,
 } from './registry.js';
 export type { Derivation } from './derived.js';
-export type { ExportOptions } from './export.js';
-export type { StatReduction, StatOptions } from './ledger.js';
+export type { ExportOptions, RowsOptions } from './export.js';
+export type { StatOptions, StatReduction } from './stat-call.js';
 export type { TrackerMemory } from './memory.js';
 export type { ScalarOptions } from './numbers.js';
 export type { NonFiniteRule, ReduceType, ScalarReduceType, TensorReduceType } from './reduce-type.js';

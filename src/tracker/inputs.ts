@@ -87,7 +87,12 @@ function assertTensor(
 }
 
 /** @throws ShapeError unless value and mask have one shape */
-export function assertSameShape(name: string, value: Tensor, denominator: string, mask: Tensor): void {
+export function assertSameShape(
+  name: string,
+  value: Tensor,
+  denominator: string,
+  mask: { readonly shape: readonly number[] },
+): void {
   if (value.shape.length === mask.shape.length && value.shape.every((size, i) => size === mask.shape[i]))
     return;
   throw new ShapeError({
@@ -97,6 +102,49 @@ export function assertSameShape(name: string, value: Tensor, denominator: string
     received: `[${value.shape.join(', ')}]`,
     remedy: 'record values and mask of the same micro-batch, reshaped alike',
   });
+}
+
+/** @throws ValueError for a name that an option has and the call does not: a misspelling */
+export function assertNamesKnown(
+  where: string,
+  input: string,
+  given: unknown,
+  known: ReadonlyMap<string, unknown>,
+): void {
+  if (typeof given !== 'object' || given === null) return;
+  const unknown = Object.keys(given).find((name) => !known.has(name));
+  if (unknown === undefined) return;
+  throw new ValueError({
+    where,
+    input,
+    expected: `names of values of the call: ${[...known.keys()].map((name) => `'${name}'`).join(', ')}`,
+    received: `'${unknown}'`,
+    remedy: 'spell it like the value, or leave it out',
+  });
+}
+
+/**
+ * The reduce type of each name of a call.
+ *
+ * @param given one for all, or some by name
+ * @param otherwise for names that have none
+ */
+export function reduceTypesByName<T extends string>(
+  given: unknown,
+  otherwise: T,
+  assertType: (value: unknown) => asserts value is T,
+): (name: string) => T {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    const type = given === undefined ? otherwise : given;
+    assertType(type);
+    return () => type;
+  }
+  const types = new Map<string, T>();
+  for (const [name, type] of Object.entries(given)) {
+    assertType(type);
+    types.set(name, type);
+  }
+  return (name) => types.get(name) ?? otherwise;
 }
 
 /** @throws ValueError for anything but a reduce type of tensors */

@@ -56,13 +56,13 @@ export class KeyBook {
   /**
    * Refuses keys that contradict what is recorded or being exported, or each other.
    *
-   * @param keys full keys that a record call is about
+   * @param wanted what a record call wants its full keys to be
    * @throws KeyConflictError naming both claims; ValueError for more keys than the tracker takes
    */
-  assertCompatible(where: string, keys: Iterable<string>, binding: Binding): void {
+  assertCompatible(where: string, wanted: Iterable<readonly [key: string, binding: Binding]>): void {
     const claimed = new Map<string, string>();
     let added = 0;
-    for (const key of keys) {
+    for (const [key, binding] of wanted) {
       const existing = this.#slots.get(key)?.binding;
       if (existing === undefined) {
         added++;
@@ -165,8 +165,9 @@ function namesOf(key: string, { reduction, nonFinite }: Binding): string[] {
   return exportedNames(key, reduction, nonFinite);
 }
 
+/** Whether one reduce type of tensors can take the place of the other: all are read from one row, but a histogram is more. */
 function areStats(a: Binding, b: Binding): boolean {
-  const types: readonly string[] = tensorReduceTypes;
+  const types: readonly string[] = tensorReduceTypes.filter((type) => type !== 'histogram');
   return a.denominator !== undefined && types.includes(a.reduction) && types.includes(b.reduction);
 }
 

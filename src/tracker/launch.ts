@@ -5,27 +5,60 @@
  * moments rows; what they mean is the business of whoever recorded them.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import { type MomentsRow, MomentsTable, Pending, emptyRow, momentsTables } from '../kernels/index.js';
+import {
+  type CompactMask,
+  Histogram,
+  MomentsTable,
+  Pending,
+  channelTables,
+  emptyRow,
+  expression,
+  maskedHistograms,
+  momentsTables,
+} from '../kernels/index.js';
+import type { KeyRow } from './key-row.js';
+
+type Rows = ReadonlyMap<string, KeyRow>;
 
 /** One fused pass over values that share a mask. */
 export class Launch {
   /** Let go once it was read: it holds on to whatever its kernel needed. */
-  #pending: Pending<Record<string, MomentsTable>> | undefined;
-  #rows: Map<string, MomentsRow> | undefined;
-  readonly #keys: number;
+  #pending: Pending<Rows> | undefined;
+  #rows: Rows | undefined;
+  readonly #bytes: number;
 
   /**
-   * Starts the pass; the tensors may be disposed as soon as this returns.
+   * Reduces values; they may be disposed as soon as this returns.
    *
-   * @param values float32 or bool tensors by key, all of the shape of `mask`
+   * @param values float32 tensors by key, all of the shape of `mask`
+   * @param histograms the keys of which a histogram is wanted as well
    * @throws what `momentsTables` refuses with, e.g. BackendError for tensors on two backends
    */
-  constructor(values: ReadonlyMap<string, Tensor>, mask: Tensor) {
-    const pending = momentsTables(Object.fromEntries(values), mask);
+  static of(values: ReadonlyMap<string, Tensor>, mask: CompactMask, histograms: readonly string[]): Launch {
+    const rows = (): Pending<Rows> => momentsTables(Object.fromEntries(values), mask).map(totals);
+    const bytes = values.size * ROW_BYTES + histograms.length * Histogram.DEVICE_BYTES;
+    if (histograms.length === 0) return new Launch(rows(), bytes);
+    const wanted = Object.fromEntries(histograms.map((key) => [key, values.get(key)!]));
+    const both = Pending.launchAll<[Rows, Readonly<Record<string, Histogram>>]>([
+      rows,
+      () => maskedHistograms(wanted, mask),
+    ]);
+    return new Launch(both.map(withHistograms), bytes);
+  }
+
+  /** Counts what a mask selects, under the key of its denominator. */
+  static counting(denominator: string, mask: CompactMask): Launch {
+    const ones = channelTables({ [denominator]: expression.constant(1) }, {}, mask);
+    return new Launch(ones.map(totals), ROW_BYTES);
+  }
+
+  /** @param bytes what its rows are worth until they are read; a backend may spend more on them */
+  private constructor(pending: Pending<Rows>, bytes: number) {
     const { refusal } = pending;
     if (refusal !== undefined) throw refusal;
-    this.#pending = pending;
-    this.#keys = values.size;
+    this.#rows = pending.onHost?.value;
+    if (this.#rows === undefined) this.#pending = pending;
+    this.#bytes = bytes;
   }
 
   /** Whether its rows are on the host. */
@@ -33,13 +66,12 @@ export class Launch {
     return this.#rows !== undefined;
   }
 
-  /** What its rows are worth in bytes, until they are read; a backend may spend more on them. */
   get unreadBytes(): number {
-    return this.isRead ? 0 : this.#keys * MomentsTable.WIDTH * Float64Array.BYTES_PER_ELEMENT;
+    return this.isRead ? 0 : this.#bytes;
   }
 
   /** The row of `key`, once it was read; empty if the device could not deliver it. */
-  row(key: string): MomentsRow {
+  row(key: string): KeyRow {
     return this.#rows!.get(key) ?? emptyRow;
   }
 
@@ -54,21 +86,21 @@ export class Launch {
     const pendings = unread.map((launch) => launch.#pending!);
     try {
       // An array, not arguments: a tracker that is exported seldom has more launches than a call has room for.
-      const all = Pending.all<readonly Record<string, MomentsTable>[]>(pendings);
+      const all = Pending.all<readonly Rows[]>(pendings);
       // Begun now: `await` alone would begin it after whatever the caller does next, dispose() included.
       const read = await all.then();
-      read.forEach((tables, i) => {
-        unread[i]!.#keep(tables);
+      read.forEach((rows, i) => {
+        unread[i]!.#keep(rows);
       });
     } catch (error) {
       await Promise.all(
         unread.map((launch, i) =>
           pendings[i]!.then(
-            (tables) => {
-              launch.#keep(tables);
+            (rows) => {
+              launch.#keep(rows);
             },
             () => {
-              launch.#keep({});
+              launch.#keep(new Map());
             },
           ),
         ),
@@ -78,8 +110,8 @@ export class Launch {
   }
 
   /** The first who reads decides: an export may ask for what is being read already. */
-  #keep(tables: Readonly<Record<string, MomentsTable>>): void {
-    this.#rows ??= new Map(Object.entries(tables).map(([key, table]) => [key, table.total()]));
+  #keep(rows: Rows): void {
+    this.#rows ??= rows;
     this.#pending = undefined;
   }
 
@@ -87,6 +119,21 @@ export class Launch {
   release(): void {
     this.#pending?.release();
   }
+}
+
+const ROW_BYTES = MomentsTable.WIDTH * Float64Array.BYTES_PER_ELEMENT;
+
+function totals(tables: Readonly<Record<string, MomentsTable>>): Rows {
+  return new Map(Object.entries(tables).map(([key, table]) => [key, table.total()]));
+}
+
+function withHistograms([rows, histograms]: readonly [Rows, Readonly<Record<string, Histogram>>]): Rows {
+  return new Map(
+    [...rows].map(([key, row]) => {
+      const histogram = histograms[key];
+      return [key, histogram === undefined ? row : { ...row, histogram }];
+    }),
+  );
 }
 
 /** One row of a launch. */
@@ -102,7 +149,10 @@ export interface Part {
 export class UnreadLaunches {
   /** Far more than one step records, so that a step still costs one read-back; a megabyte or so on a device. */
   static readonly LIMIT = 1024;
+  /** Histograms are larger: some hundred of them. */
+  static readonly BYTES_LIMIT = 2 ** 24;
   #launches: Launch[] = [];
+  #bytes = 0;
   /** Those that are being read, until they are. */
   #reading: readonly Launch[] = [];
   readonly #onRead: () => void;
@@ -121,19 +171,31 @@ export class UnreadLaunches {
   }
 
   add(launch: Launch): void {
+    if (launch.isRead) return;
     this.#launches.push(launch);
-    if (this.#launches.length < UnreadLaunches.LIMIT) return;
+    this.#bytes += launch.unreadBytes;
+    if (!this.#exceeds(1)) return;
     this.prune();
     // Those that an export has read meanwhile leave room without a read-back.
-    if (this.#launches.length < UnreadLaunches.LIMIT / 2) return;
+    if (!this.#exceeds(1 / 2)) return;
     const launches = this.#launches;
     this.#launches = [];
+    this.#bytes = 0;
     void this.#read(launches);
   }
 
   /** Forgets those that were read. */
   prune(): void {
     this.#launches = this.#launches.filter(({ isRead }) => !isRead);
+    this.#bytes = this.#launches.reduce((sum, { unreadBytes }) => sum + unreadBytes, 0);
+  }
+
+  /** Whether there are more than a share of what may be there. */
+  #exceeds(share: number): boolean {
+    return (
+      this.#launches.length >= UnreadLaunches.LIMIT * share ||
+      this.#bytes >= UnreadLaunches.BYTES_LIMIT * share
+    );
   }
 
   /**
@@ -150,6 +212,7 @@ export class UnreadLaunches {
   /** Forgets all of them; what is being read is read, for nobody. */
   clear(): void {
     this.#launches = [];
+    this.#bytes = 0;
     this.#reading = [];
     this.#fault = undefined;
     this.#era = {};

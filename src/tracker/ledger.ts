@@ -8,41 +8,28 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { PairingError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
-import { retainTensor } from '../kernels/index.js';
+import { type CompactMask, compactMask } from '../kernels/index.js';
 import { Denominators, type TakenMasks } from './denominators.js';
 import type { Binding, Segment, Slot } from './entry.js';
-import {
-  assertMask,
-  assertNonFiniteRule,
-  assertSameShape,
-  assertStatValue,
-  assertTensorReduceType,
-  namedInputs,
-} from './inputs.js';
+import { assertMask, assertSameShape, namedInputs } from './inputs.js';
 import { KeyBook } from './key-book.js';
 import { Launch, type Part, UnreadLaunches } from './launch.js';
 import type { BoundMask, HeldMask, MaskQueue } from './mask-queue.js';
 import { Notices } from './notices.js';
 import { NumberRecords } from './numbers.js';
-import type { NonFiniteRule, TensorReduceType } from './reduce-type.js';
 import { fullKey } from './scope.js';
 import type { Settings } from './settings.js';
+import {
+  type Stat,
+  type StatOptions,
+  type StatReduction,
+  bindings,
+  bindingsOf,
+  launchOf,
+  namedStats,
+} from './stat-call.js';
 import { type TrackerMemory, memoryOf } from './memory.js';
 import { Windows, ofKey } from './windows.js';
-
-/** How values are reduced. */
-export interface StatReduction {
-  /** Default `avg_min_max`. */
-  readonly reduceType?: TensorReduceType;
-  /** See `TrackerOptions.nonFinite`; left out, what the key has, else what the tracker has. */
-  readonly nonFinite?: NonFiniteRule;
-}
-
-/** What a stat is reduced over, and how. */
-export interface StatOptions extends StatReduction {
-  /** Name of a denominator recorded in the same scope. */
-  readonly denominator: string;
-}
 
 /** Values of a record call, by name. */
 type NamedTensors = ReadonlyMap<string, Tensor>;
@@ -87,8 +74,9 @@ export class Ledger {
       assertMask(name, mask);
       tensors.set(name, mask);
     }
-    for (const [queue, tensor] of this.#openQueues(path, tensors)) {
-      queue.push(retainTensor(tensor), (mask) => {
+    const compact = compactMasks(tensors.values());
+    for (const [i, queue] of this.#openQueues(path, tensors, compact).entries()) {
+      queue.push(compact[i]!, (mask) => {
         this.#countAlone(queue.denominator, mask);
       });
     }
@@ -99,9 +87,10 @@ export class Ledger {
   bindMask(path: string, name: string, mask: unknown): BoundMask {
     const [[, tensor]] = namedInputs('denominator', 'masks', { [name]: mask }) as [[string, unknown]];
     assertMask(name, tensor);
-    const [[queue]] = this.#openQueues(path, new Map([[name, tensor]])) as [[MaskQueue, Tensor]];
+    const compact = [compactMask(tensor)];
+    const [queue] = this.#openQueues(path, new Map([[name, tensor]]), compact);
     this.#noteRecord();
-    return queue.bind(retainTensor(tensor));
+    return queue!.bind(compact[0]!);
   }
 
   /** Lets the mask of a handle go, counted. Idempotent. */
@@ -117,15 +106,14 @@ export class Ledger {
   recordStats(path: string, values: unknown, options: StatOptions | undefined): void {
     if (options !== undefined)
       assertOptions('stat', options, { denominator: 'any', reduceType: 'any', nonFinite: 'any' });
-    const reduction = reductionOf(options);
+    const bindingOf = bindings(options);
     const { denominator, queue } = this.#denominators.find(path, options?.denominator);
-    const tensors = namedValues(values);
-    const binding = { ...reduction, denominator };
-    this.#book.assertCompatible('stat', keysOf(path, tensors), binding);
+    const stats = namedStats(values, (name) => bindingOf(name, denominator), options?.reduceType);
+    this.#book.assertCompatible('stat', bindingsOf(path, stats));
 
-    const groups = new Map<HeldMask, Map<string, Tensor>>();
+    const groups = new Map<HeldMask, Map<string, Stat>>();
     const surplus: string[] = [];
-    for (const [name, tensor] of tensors) {
+    for (const [name, stat] of stats) {
       const key = fullKey(path, name);
       const mask = queue.next(key);
       if (mask === undefined) {
@@ -133,25 +121,24 @@ export class Ledger {
         surplus.push(key);
         continue;
       }
-      assertSameShape(key, tensor, denominator, mask.retained.tensor);
-      groups.set(mask, (groups.get(mask) ?? new Map<string, Tensor>()).set(name, tensor));
+      assertSameShape(key, stat.tensor, denominator, mask.compact);
+      groups.set(mask, (groups.get(mask) ?? new Map<string, Stat>()).set(name, stat));
     }
-    this.#launch(path, binding, groups);
-    for (const name of tensors.keys()) queue.advance(fullKey(path, name));
+    this.#launch(path, denominator, groups);
+    for (const name of stats.keys()) queue.advance(fullKey(path, name));
     for (const key of surplus) this.#noteUnpaired(key, `a value came before its mask of '${denominator}'`);
   }
 
   /** Reduces one value per name over the mask of a handle; see `DenominatorHandle.stat`. */
   recordBoundStats(path: string, values: unknown, options: StatReduction | undefined, mask: BoundMask): void {
     if (options !== undefined) assertOptions('stat', options, { reduceType: 'any', nonFinite: 'any' });
-    const reduction = reductionOf(options);
+    const bindingOf = bindings(options);
     const { denominator } = mask;
     this.#denominators.assertHeld(mask);
-    const tensors = namedValues(values);
-    const binding = { ...reduction, denominator };
-    const keys = keysOf(path, tensors);
-    this.#book.assertCompatible('stat', keys, binding);
-    const again = keys.find((key) => mask.users.has(key));
+    const stats = namedStats(values, (name) => bindingOf(name, denominator), options?.reduceType);
+    const wanted = bindingsOf(path, stats);
+    this.#book.assertCompatible('stat', wanted);
+    const again = [...wanted.keys()].find((key) => mask.users.has(key));
     if (again !== undefined) {
       throw new PairingError({
         where: 'stat',
@@ -161,10 +148,10 @@ export class Ledger {
         remedy: 'make a handle for the mask of every micro-batch, or use another key',
       });
     }
-    for (const [name, tensor] of tensors)
-      assertSameShape(fullKey(path, name), tensor, denominator, mask.retained.tensor);
-    this.#launch(path, binding, tensors.size === 0 ? new Map() : new Map([[mask, tensors]]));
-    for (const key of keys) mask.users.add(key);
+    for (const [name, { tensor }] of stats)
+      assertSameShape(fullKey(path, name), tensor, denominator, mask.compact);
+    this.#launch(path, denominator, stats.size === 0 ? new Map() : new Map([[mask, stats]]));
+    for (const key of wanted.keys()) mask.users.add(key);
   }
 
   /** What an export of a window, or of one key of it, is about now; later records do not change it. */
@@ -249,34 +236,38 @@ export class Ledger {
     this.#notices.once('TENSORTALLY_NAME_TAKEN', key, text);
   }
 
-  /** The queues of the denominators of a call, opened where they are new. */
-  #openQueues(path: string, masks: NamedTensors): [MaskQueue, Tensor][] {
+  /** The queues of the denominators of a call, opened where they are new; if one is refused, the masks are let go. */
+  #openQueues(path: string, masks: NamedTensors, compact: readonly CompactMask[]): MaskQueue[] {
     const binding: Binding = { reduction: 'denominator' };
-    this.#book.assertCompatible('denominator', keysOf(path, masks), binding);
-    return [...masks].map(([name, tensor]) => {
+    try {
+      this.#book.assertCompatible('denominator', bindingsOf(path, masks, binding));
+    } catch (error) {
+      for (const mask of compact) mask.release();
+      throw error;
+    }
+    return [...masks.keys()].map((name) => {
       const slot = this.#book.open(path, name, binding);
       slot.isTouched = true;
-      return [this.#denominators.open(slot.key), tensor];
+      return this.#denominators.open(slot.key);
     });
   }
 
   /** Launches on several masks are one call: if one is refused, the others are let go and nothing is recorded. */
-  #launch(
-    path: string,
-    binding: Binding & { readonly denominator: string },
-    groups: ReadonlyMap<HeldMask, NamedTensors>,
-  ): void {
+  #launch(path: string, denominator: string, groups: ReadonlyMap<HeldMask, ReadonlyMap<string, Stat>>): void {
     const launches: (readonly [HeldMask, Launch])[] = [];
     try {
-      for (const [mask, values] of groups) launches.push([mask, new Launch(values, mask.retained.tensor)]);
+      for (const [mask, stats] of groups) launches.push([mask, launchOf(stats, mask)]);
     } catch (error) {
       for (const [, launch] of launches) launch.release();
       throw error;
     }
     for (const [mask, launch] of launches) {
-      const names = [...groups.get(mask)!.keys()];
-      for (const name of names) this.#book.open(path, name, binding).addPart({ launch, key: name });
-      this.#count(binding.denominator, mask, { launch, key: names[0]! });
+      const stats = groups.get(mask)!;
+      for (const [name, { binding }] of stats) {
+        this.#book.open(path, name, binding).addPart({ launch, key: name });
+      }
+      const [first] = stats.keys();
+      this.#count(denominator, mask, { launch, key: first! });
       this.#unread.add(launch);
     }
     this.#noteRecord();
@@ -290,10 +281,17 @@ export class Ledger {
     this.#book.open('', denominator, { reduction: 'denominator' }).addPart(part);
   }
 
+  /** @throws BackendError for a mask that a fault of the device has spoilt; it counts as empty from then on */
   #countAlone(denominator: string, mask: HeldMask): void {
     if (mask.counted) return;
-    const { tensor } = mask.retained;
-    const launch = new Launch(new Map([[denominator, tensor]]), tensor);
+    let launch: Launch;
+    try {
+      launch = Launch.counting(denominator, mask.compact);
+    } catch (error) {
+      // Who asks hears of it once; later exports must not fail for the same mask.
+      mask.counted = true;
+      throw error;
+    }
     this.#count(denominator, mask, { launch, key: denominator });
     this.#unread.add(launch);
   }
@@ -370,24 +368,14 @@ export class Ledger {
   }
 }
 
-function keysOf(path: string, named: ReadonlyMap<string, unknown>): string[] {
-  return [...named.keys()].map((name) => fullKey(path, name));
-}
-
-function namedValues(values: unknown): Map<string, Tensor> {
-  const tensors = new Map<string, Tensor>();
-  for (const [name, value] of namedInputs('stat', 'values', values)) {
-    assertStatValue(name, value);
-    tensors.set(name, value);
+/** Masks for as long as values may use them; all, or none if one is refused. */
+function compactMasks(masks: Iterable<Tensor>): CompactMask[] {
+  const made: CompactMask[] = [];
+  try {
+    for (const mask of masks) made.push(compactMask(mask));
+  } catch (error) {
+    for (const mask of made) mask.release();
+    throw error;
   }
-  return tensors;
-}
-
-function reductionOf({ reduceType = 'avg_min_max', nonFinite }: StatReduction = {}): {
-  reduction: TensorReduceType;
-  nonFinite: NonFiniteRule | undefined;
-} {
-  assertTensorReduceType(reduceType);
-  if (nonFinite !== undefined) assertNonFiniteRule('stat', 'nonFinite', nonFinite);
-  return { reduction: reduceType, nonFinite };
+  return made;
 }

@@ -10,11 +10,11 @@
  * handle is disposed or an export takes the denominator.
  */
 import { PairingError } from '../errors.js';
-import type { RetainedTensor } from '../kernels/index.js';
+import type { CompactMask } from '../kernels/index.js';
 
 /** A mask that values may still be reduced over. */
 export interface HeldMask {
-  readonly retained: RetainedTensor;
+  readonly compact: CompactMask;
   /** Whether some launch already counts its selected elements. */
   counted: boolean;
 }
@@ -51,21 +51,21 @@ export class MaskQueue {
    *
    * @param count called before a mask goes that no launch has counted, because its values were left out
    */
-  push(retained: RetainedTensor, count: (mask: HeldMask) => void): void {
+  push(compact: CompactMask, count: (mask: HeldMask) => void): void {
     let usedByAll = this.#used.size === 0 ? 0 : Infinity;
     for (const used of this.#used.values()) usedByAll = Math.min(usedByAll, used);
     while (this.#released < usedByAll && this.#held.length > 0) {
       const spent = this.#held.shift()!;
       if (!spent.counted) count(spent);
-      spent.retained.release();
+      spent.compact.release();
       this.#released++;
     }
-    this.#held.push({ retained, counted: false });
+    this.#held.push({ compact, counted: false });
   }
 
   /** Adds the mask of a handle. */
-  bind(retained: RetainedTensor): BoundMask {
-    const mask = { retained, counted: false, denominator: this.denominator, users: new Set<string>() };
+  bind(compact: CompactMask): BoundMask {
+    const mask = { compact, counted: false, denominator: this.denominator, users: new Set<string>() };
     this.#bound.add(mask);
     return mask;
   }
@@ -78,7 +78,7 @@ export class MaskQueue {
   /** Lets the mask of a handle go. It must have been counted. */
   unbind(mask: BoundMask): void {
     this.#bound.delete(mask);
-    mask.retained.release();
+    mask.compact.release();
   }
 
   /**
@@ -140,7 +140,7 @@ export class MaskQueue {
 
   /** Lets all masks go. */
   release(): void {
-    for (const { retained } of this.held()) retained.release();
+    for (const { compact } of this.held()) compact.release();
     this.#released = this.total;
     this.#held.length = 0;
     this.#bound.clear();

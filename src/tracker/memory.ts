@@ -1,5 +1,4 @@
 /** What a tracker holds on to, for people who look for growth. */
-import { util } from '@tensorflow/tfjs-core';
 import type { Segment } from './entry.js';
 import type { Launch } from './launch.js';
 import type { HeldMask } from './mask-queue.js';
@@ -15,7 +14,7 @@ export interface TrackerMemory {
   readonly heldMasks: number;
   /** Passes whose results are still on the device; read unasked when there are a thousand. */
   readonly unreadLaunches: number;
-  /** Bytes of the held masks and of the results that were not read, by their dtypes; a backend may pad them. */
+  /** Bytes of the held masks and of the results that were not read; a backend may pad them. */
   readonly deviceBytes: number;
 }
 
@@ -29,7 +28,7 @@ export function memoryOf(holdings: {
 }): TrackerMemory {
   const { keys, records, masks, unread } = holdings;
   const entries = new Set(holdings.segments.flatMap((segment) => [...segment.values()]));
-  const maskBytes = masks.map(({ retained: { tensor } }) => tensor.size * util.bytesPerElement(tensor.dtype));
+  const maskBytes = masks.map(({ compact }) => compact.bytes);
   return {
     keys,
     records,

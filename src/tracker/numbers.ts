@@ -7,12 +7,14 @@
 import { assertOptions } from '../kernels/arguments.js';
 import type { Binding, Slot } from './entry.js';
 import {
+  assertNamesKnown,
   assertNonFiniteRule,
   assertScalarReduceType,
   assertWeight,
   countedNumber,
   isCount,
   namedInputs,
+  reduceTypesByName,
   scalarNumber,
 } from './inputs.js';
 import type { KeyBook } from './key-book.js';
@@ -21,8 +23,8 @@ import { fullKey } from './scope.js';
 
 /** How numbers are reduced. */
 export interface ScalarOptions {
-  /** Default `scalar`: the mean, with `key__count`. */
-  readonly reduceType?: ScalarReduceType;
+  /** One for all numbers of the call, or by name; default `scalar`: the mean, with `key__count`. */
+  readonly reduceType?: ScalarReduceType | Readonly<Record<string, ScalarReduceType>>;
   /**
    * For the mean only: how many samples each number of the call stands for; default 1. `key__count` is the sum of the
    * weights then.
@@ -53,25 +55,29 @@ export class NumberRecords {
   scalar(path: string, values: unknown, options?: ScalarOptions): void {
     if (options === undefined) {
       if (this.#addKnown(path, values, SCALAR)) return;
-      this.#record('scalar', path, values, SCALAR, 1);
+      this.#record('scalar', path, values, () => SCALAR);
       return;
     }
     assertOptions('scalar', options, { reduceType: 'any', weight: 'any', nonFinite: 'any' });
-    const { reduceType = 'scalar', weight, nonFinite } = options;
-    assertScalarReduceType(reduceType);
-    if (weight !== undefined) assertWeight(weight, reduceType);
+    const { reduceType, weight, nonFinite } = options;
     if (nonFinite !== undefined) assertNonFiniteRule('scalar', 'nonFinite', nonFinite);
-    this.#record('scalar', path, values, { reduction: reduceType, nonFinite }, weight ?? 1);
+    const typeOf = reduceTypesByName(reduceType, 'scalar', assertScalarReduceType);
+    const bindingOf = (name: string): Binding => {
+      const reduction = typeOf(name);
+      if (weight !== undefined) assertWeight(weight, reduction);
+      return { reduction, nonFinite };
+    };
+    this.#record('scalar', path, values, bindingOf, options);
   }
 
   /** Adds to one counter per name; see `StatsTracker.counter`. */
   counter(path: string, values: unknown): void {
-    if (!this.#addKnown(path, values, COUNTER)) this.#record('counter', path, values, COUNTER, 1);
+    if (!this.#addKnown(path, values, COUNTER)) this.#record('counter', path, values, () => COUNTER);
   }
 
   /** @throws KeyConflictError if one of `keys` cannot be a scalar now */
   assertScalars(where: string, keys: Iterable<string>): void {
-    this.#book.assertCompatible(where, keys, SCALAR);
+    this.#book.assertCompatible(where, new Map([...keys].map((key) => [key, SCALAR])));
   }
 
   /** The common case: numbers under keys that are what they should be. Says whether this was one. */
@@ -103,16 +109,19 @@ export class NumberRecords {
     where: 'scalar' | 'counter',
     path: string,
     values: unknown,
-    binding: Binding,
-    weight: number,
+    bindingOf: (name: string) => Binding,
+    { reduceType, weight = 1 }: ScalarOptions = {},
   ): void {
-    const named = namedInputs(where, 'values', values).map(([name, value]): [string, number] => [
-      name,
-      where === 'counter' ? countedNumber(name, value) : scalarNumber(where, name, value),
-    ]);
-    const keys = named.map(([name]) => fullKey(path, name));
-    this.#book.assertCompatible(where, keys, binding);
-    for (const [name, number] of named) add(this.#book.open(path, name, binding), number, weight);
+    const records = new Map<string, { readonly number: number; readonly binding: Binding }>();
+    for (const [name, value] of namedInputs(where, 'values', values)) {
+      const number = where === 'counter' ? countedNumber(name, value) : scalarNumber(where, name, value);
+      records.set(name, { number, binding: bindingOf(name) });
+    }
+    assertNamesKnown(where, 'reduceType', reduceType, records);
+    const wanted = new Map([...records].map(([name, { binding }]) => [fullKey(path, name), binding]));
+    this.#book.assertCompatible(where, wanted);
+    for (const [name, { number, binding }] of records)
+      add(this.#book.open(path, name, binding), number, weight);
     this.#onRecord();
   }
 }

@@ -4,25 +4,27 @@
  * All reduce types accumulate the same moments row; they differ only in what they read from it at export. Adding one
  * is adding a row to the table. Nothing here knows tensors, trackers or files.
  */
-import { Moments, type MomentsRow, mergeRows } from '../kernels/moments/record.js';
+import { Histogram } from '../kernels/index.js';
+import { Moments } from '../kernels/moments/record.js';
+import { type KeyRow, mergeKeyRows } from './key-row.js';
 
 /** One number that a key exports. */
 interface ExportedNumber {
   /** Follows the key in the exported name. */
   readonly suffix: string;
-  readonly of: (moments: Moments) => number;
+  readonly of: (moments: Moments, histogram: Histogram) => number;
   /** The number when nothing was selected; without it the name is absent from the export. */
   readonly whenEmpty?: number;
 }
 
 /** How rows of one key become one row; `b` was recorded after `a`. */
-export type MergeRows = (a: MomentsRow, b: MomentsRow) => MomentsRow;
+export type MergeRows = (a: KeyRow, b: KeyRow) => KeyRow;
 
 interface ReduceRow {
   /** The record calls that take this reduce type: `stat`, `scalar`, `counter`. */
   readonly takenBy: readonly ('stat' | 'scalar' | 'counter')[];
   readonly exports: readonly ExportedNumber[];
-  /** Left out: `mergeRows`. */
+  /** Left out: `mergeKeyRows`. */
   readonly merge?: MergeRows;
 }
 
@@ -34,6 +36,15 @@ const max = (m: Moments) => m.max;
 /** The later record replaces the earlier one. */
 const takeLater: MergeRows = (a, b) => (b.count > 0 ? b : a);
 
+/** The number below which a share of the elements lies, between the extremes that the moments know exactly. */
+function quantile(share: number): (m: Moments, histogram: Histogram) => number {
+  return (m, histogram) => {
+    // Moments that ignore what is not finite count without it.
+    const nonFinite = m.count < histogram.count ? 'ignore' : 'propagate';
+    return histogram.quantile(share, { min: m.min, max: m.max, nonFinite });
+  };
+}
+
 const TABLE = {
   avg_min_max: {
     takenBy: ['stat'],
@@ -41,6 +52,17 @@ const TABLE = {
       { suffix: '/avg', of: mean },
       { suffix: '/min', of: min },
       { suffix: '/max', of: max },
+    ],
+  },
+  histogram: {
+    takenBy: ['stat'],
+    exports: [
+      { suffix: '/avg', of: mean },
+      { suffix: '/min', of: min },
+      { suffix: '/max', of: max },
+      { suffix: '/p50', of: quantile(0.5) },
+      { suffix: '/p90', of: quantile(0.9) },
+      { suffix: '/p99', of: quantile(0.99) },
     ],
   },
   avg: { takenBy: ['stat'], exports: [{ suffix: '', of: mean }] },
@@ -81,6 +103,11 @@ const SELECTED_COUNT: ReduceRow = {
 /** What a key can be: a denominator, or the reduce type of a stat, scalar or counter. */
 export type Reduction = ReduceType | 'denominator';
 
+/** What follows a key in the names that a reduction exports. */
+export type ExportedSuffix<R extends Reduction> = R extends ReduceType
+  ? (typeof TABLE)[R]['exports'][number]['suffix']
+  : '';
+
 /** What is exported for a key some of whose selected elements are NaN or infinite; see `TrackerOptions.nonFinite`. */
 export type NonFiniteRule = 'propagate' | 'ignore' | 'error';
 
@@ -103,7 +130,7 @@ export const scalarReduceTypes = takenBy('scalar') as readonly ScalarReduceType[
 
 /** How rows of a key of this reduction are merged, in record order. */
 export function mergerOf(reduction: Reduction): MergeRows {
-  return rowOf(reduction).merge ?? mergeRows;
+  return rowOf(reduction).merge ?? mergeKeyRows;
 }
 
 /**
@@ -124,13 +151,13 @@ export function exportedNames(key: string, reduction: Reduction, nonFinite?: Non
 export function exportedNumbers(
   key: string,
   reduction: Reduction,
-  row: MomentsRow,
+  row: KeyRow,
   nonFinite?: NonFiniteRule,
 ): [string, number][] {
   const moments = new Moments(row, nonFinite === 'ignore' ? 'ignore' : 'propagate');
   const numbers: [string, number][] = [];
   for (const { suffix, of, whenEmpty } of rowOf(reduction).exports) {
-    const value = moments.count > 0 ? of(moments) : whenEmpty;
+    const value = moments.count > 0 ? of(moments, row.histogram ?? Histogram.empty) : whenEmpty;
     if (value !== undefined) numbers.push([key + suffix, value]);
   }
   const broken = nonFiniteCount(row);
@@ -139,6 +166,6 @@ export function exportedNumbers(
 }
 
 /** Selected elements that are NaN or infinite. */
-export function nonFiniteCount(row: MomentsRow): number {
+export function nonFiniteCount(row: KeyRow): number {
   return row.nan + row.posInf + row.negInf;
 }

@@ -2,12 +2,13 @@
  * The tracker: named denominators, stats and scalars of one process, reduced when they are recorded and exported as
  * one flat record of numbers.
  */
-import { exportLedgers, type ExportOptions } from './export.js';
+import { exportLedgers, exportRows, type ExportOptions, type RowsOptions } from './export.js';
 import { TrackerHandle } from './handle.js';
 import { Ledger } from './ledger.js';
 import type { TrackerMemory } from './memory.js';
 import { Scope, cleanName } from './scope.js';
 import { type TrackerOptions, settingsOf } from './settings.js';
+import type { StreamRow } from './stream/schema.js';
 
 /** The ledger behind a tracker, for exports over several trackers. Not part of the public interface. */
 export let ledgerOf: (tracker: StatsTracker) => Ledger;
@@ -63,6 +64,20 @@ export class StatsTracker extends TrackerHandle {
    */
   export(options: ExportOptions = {}): Promise<Record<string, number>> {
     return exportLedgers('export', [this.#ledger], options);
+  }
+
+  /**
+   * Takes everything recorded so far as rows that merge with those of other trackers: what a rollout worker gives to
+   * `StreamEmitter.merge`. One read-back; the record calls, windows and errors are those of `export`.
+   *
+   * Keys of reduce type `histogram` travel as `avg_min_max`, without their quantiles.
+   *
+   * @throws as `export`; ValueError for a key of reduce type `last`, of which two trackers cannot tell whose is later
+   * @example
+   *   emitter.merge(await tracker.rows());
+   */
+  rows(options: RowsOptions = {}): Promise<StreamRow[]> {
+    return exportRows('rows', this.#ledger, options);
   }
 
   /** What the tracker holds on to now. Costs a walk over its keys. */

@@ -1,6 +1,7 @@
 /** The paired harness, on a clock of its own: who runs when, what a ratio and its interval are, when it stops. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { heapKeptBy } from '../../bench/measure/heap.js';
 import { type TimedWay, measureInterleaved, timedBy } from '../../bench/measure/interleaved.js';
 import { median, medianInterval } from '../../bench/measure/order-statistics.js';
 
@@ -189,4 +190,35 @@ test('a function is timed from its start to the end of its last repeat', async (
     return Promise.resolve();
   });
   expect(await way.time(3)).toBe(21);
+});
+
+describe('the heap that something keeps', () => {
+  const numbers = (): number[] => Array.from({ length: 100_000 }, (_, i) => i + 0.5);
+
+  test('is that of what is still in use', () => {
+    const bytes = heapKeptBy(numbers, () => undefined, 4);
+    expect(bytes / 800_000).toBeGreaterThan(0.95);
+    expect(bytes / 800_000).toBeLessThan(1.25);
+  });
+
+  test('is not that of what was dropped', () => {
+    const bytes = heapKeptBy(
+      () => ({ total: numbers().reduce((a, b) => a + b) }),
+      () => undefined,
+      4,
+    );
+    expect(bytes).toBeLessThan(80_000);
+  });
+
+  test('is let go one by one in the end', () => {
+    const made: object[] = [];
+    const disposed: object[] = [];
+    const make = (): object => {
+      made.push({});
+      return made.at(-1)!;
+    };
+    heapKeptBy(make, (one) => disposed.push(one), 3);
+    expect(made).toHaveLength(4); // one to warm up
+    expect(disposed).toEqual(made);
+  });
 });

@@ -51,10 +51,13 @@ function goodResult({ scenario, size, backend, torch }: Job): JobResult {
       : {
           ours: timing(2, 1),
           composed: timing(200, 100),
+          json: timing(200, 100),
           floor: timing(1, 0.5),
           ...(torch === undefined ? {} : { torch: timing(400, 200) }),
         },
     counts: { ours: { launches: 2, readBacks: 1, readBackBytes: 800, peakBytes: 4000 } },
+    ...(['tracker', 'scalars'].includes(scenario) ? { retained: { ours: 900, everything: 1e6 } } : {}),
+    ...(['scalars', 'stream'].includes(scenario) ? { amount: { count: 1e6, what: 'calls' } } : {}),
   };
 }
 
@@ -133,6 +136,20 @@ describe('the report', () => {
     expect(printed).toMatch(/composed +200 ms.*100 × +90\.0 to 110/);
     expect(printed).toMatch(/torch +400 ms.*200 ×/);
     expect(printed).toContain('2 launches, 1 read-back of 800 B, 4.00 kB extra (0.100 % of the inputs)');
+  });
+
+  test('tells what is kept until the result, and rates of what is no matter of bytes', async () => {
+    const { printed } = await bench({ scenarios: ['tracker', 'scalars', 'data'] });
+    const [tracker, scalars, data] = ['tracker', 'scalars', 'data'].map((name) =>
+      printed.split(/\n(?=\w)/).find((block) => block.startsWith(name))!,
+    );
+    expect(tracker).toContain('ours: 900 B kept until the result (0.0900 % of what went in)');
+    expect(tracker).toContain('GB/s');
+    // A million in two milliseconds.
+    expect(scalars).toMatch(/ours +2\.00 ms.*500 M calls\/s/);
+    expect(scalars).toMatch(/composed +200 ms.*5\.00 M calls\/s/);
+    expect(scalars).not.toContain('GB/s');
+    expect(data).not.toContain('kept until');
   });
 
   test('fails for a backend that was named and is not there', async () => {
@@ -217,6 +234,8 @@ describe('--check', () => {
         },
       },
     ],
+    ['what is kept', 'scalars', 'cpu', { retained: { ours: 10_001, everything: 1e6 } }],
+    ['a rate', 'stream', 'cpu', { amount: { count: 199, what: 'deltas' } }],
   ] as const)('fails for %s out of bounds', async (_, scenario, backend, bad) => {
     const { succeeded, printed } = await bench(withTorch, (job) => ({
       kind: 'result',

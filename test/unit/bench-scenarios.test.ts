@@ -129,9 +129,9 @@ describe('every scenario', () => {
 describe('the GRPO workloads', () => {
   // AReaL's own totals for these configurations.
   test.each([
-    ['W1', { rows: 256, cols: 2048, microBatches: 11, tokens: 10_240, miniBatches: 1 }, 289],
-    ['W2', { rows: 128, cols: 9216, microBatches: 32, tokens: 16_384, miniBatches: 4 }, 814],
-  ])('%s records as many tensors and keys as the example does', (_, shape, tensors) => {
+    ['W1', { rows: 256, cols: 2048, microBatches: 11, tokens: 10_240, miniBatches: 1 }, 289, 16.2],
+    ['W2', { rows: 128, cols: 9216, microBatches: 32, tokens: 16_384, miniBatches: 4 }, 814, 57.9],
+  ])('%s records as many tensors and keys as the example does', (_, shape, tensors, megabytes) => {
     const { calls, ...workload } = grpoWorkload(shape);
     const keys = { denominators: new Set<string>(), stats: new Set<string>(), scalars: new Set<string>() };
     for (const call of calls) {
@@ -139,11 +139,58 @@ describe('the GRPO workloads', () => {
       for (const key of Object.keys(names)) keys[call.kind].add(`${call.scope}/${key}`);
     }
     expect(workload.tensors.size).toBe(tensors);
+    const bytes = [...workload.tensors.values()].reduce((sum, { values }) => sum + values.byteLength, 0);
+    expect(bytes / 1e6).toBeCloseTo(megabytes, 1);
     expect(keys.denominators.size).toBe(12);
     expect(keys.stats.size).toBe(27);
     expect(keys.scalars.size).toBe(18);
   });
 });
+
+describe('what is kept until the result', () => {
+  test('is at most a hundredth of what a step records', async () => {
+    const result = await execute(
+      { ...scenarioNamed('tracker')!, sizes: onlyOurs('tracker') },
+      { ...job, size: 'medium', isTimed: false },
+      surroundings(),
+    );
+    expect(result.retained!.ours / result.retained!.everything).toBeLessThanOrEqual(0.01);
+  });
+
+  test('does not grow with the calls of scalars', async () => {
+    const kept = async (size: 'small' | 'large'): Promise<number> => {
+      const scenario = { ...scenarioNamed('scalars')!, sizes: onlyOurs('scalars') };
+      const result = await execute(scenario, { ...job, size, isTimed: false }, surroundings());
+      return result.retained!.ours;
+    };
+    await kept('small'); // compiles what is measured
+    // 3000 calls against 900 000: one more number of 8 bytes per call would be 7 MB.
+    expect((await kept('large')) - (await kept('small'))).toBeLessThan(100_000);
+  });
+
+  test('is not measured where a scenario has no notion of it', async () => {
+    const result = await execute(scenarioNamed('moments')!, { ...job, isTimed: false }, surroundings());
+    expect(result.retained).toBeUndefined();
+  });
+});
+
+/** The sizes of a scenario without its peers, which would take longer than what is tested. */
+function onlyOurs(name: string): Scenario['sizes'] {
+  const { sizes } = scenarioNamed(name)!;
+  const alone = ({ label, prepare }: Scenario['sizes']['tiny']): Scenario['sizes']['tiny'] => ({
+    label,
+    prepare: () => {
+      const work = prepare();
+      return { ...work, ways: { ours: work.ways.ours } };
+    },
+  });
+  return {
+    tiny: alone(sizes.tiny),
+    small: alone(sizes.small),
+    medium: alone(sizes.medium),
+    large: alone(sizes.large),
+  };
+}
 
 describe('the SIMD floor', () => {
   test.each([1, 128, 1000, 70_000])('reads every one of %i bytes', (bytes) => {

@@ -8,7 +8,7 @@ import { ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../arguments.js';
 import { checkedOptions } from '../moments/checks.js';
 import type { NonFinitePolicy } from '../moments/record.js';
-import { INFINITY_SLOT, LAST_BUCKET, NAN_SLOT, NEGATIVE, bucketValue } from './buckets.js';
+import { INFINITY_SLOT, LAST_BUCKET, NAN_SLOT, NEGATIVE, SLOTS, bucketValue } from './buckets.js';
 
 /** What a row begins with: says which buckets are meant, should there ever be others. */
 const LAYOUT = 1;
@@ -34,6 +34,9 @@ export interface QuantileOptions {
 export class Histogram {
   /** The histogram of no elements: merging it changes nothing. */
   static readonly empty = new Histogram(Float64Array.of(LAYOUT, 0, 0, 0));
+
+  /** Bytes that the counts of one histogram take on a device, at least. */
+  static readonly DEVICE_BYTES = SLOTS * Uint32Array.BYTES_PER_ELEMENT;
 
   /** Elements counted, finite or not. Exact up to 2^53, as are all counts. */
   readonly count: number;

@@ -37,6 +37,9 @@ afterAll(() => {
 /** What is not in the table, and why. */
 const LEFT_OUT: Readonly<Record<string, string>> = {
   DenominatorHandle: 'made by TrackerHandle#denominator',
+  MetricSchema: 'made by defineMetrics',
+  'MetricSchema#read': 'a view for the compiler',
+  DefinedMetrics: 'made by MetricSchema#on',
   ...Object.fromEntries(
     Object.entries(tensortally)
       .filter(([, given]) => typeof given !== 'function')

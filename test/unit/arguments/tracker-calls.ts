@@ -5,6 +5,7 @@ import {
   TrackerRegistry,
   child,
   counter,
+  defineMetrics,
   denominator,
   derive,
   disableScope,
@@ -68,6 +69,42 @@ export const trackerCalls: Rows = {
       exportReminder: number,
     ) => new StatsTracker('', { mode, windows, nonFinite, derived, maxKeys, exportReminder }),
   }),
+  'StatsTracker#rows': () => ({
+    parameters: [options()],
+    isAsync: true,
+    call: (given: object) => tracker().rows(given),
+  }),
+  defineMetrics: () => ({ parameters: [record({ n: 'denominator' })], call: defineMetrics }),
+  'MetricSchema#on': () => ({
+    parameters: [{ fits: tracker(), takes: [] }],
+    call: (given: StatsTracker) => defineMetrics({ a: 'scalar' }).on(given),
+  }),
+  'DefinedMetrics#denominator': () => ({
+    parameters: [record({ n: mask() })],
+    call: (given: { n: tf.Tensor }) => {
+      defineMetrics({ n: 'denominator' }).on(tracker()).denominator(given);
+    },
+  }),
+  'DefinedMetrics#stat': () => ({
+    parameters: [{ fits: 'm', takes: [] }, record(value())],
+    call: (of: 'm', given: { v: tf.Tensor }) => {
+      defineMetrics({ m: 'denominator', v: { denominator: 'm' } })
+        .on(tracker())
+        .stat(of, given);
+    },
+  }),
+  'DefinedMetrics#scalar': () => ({
+    parameters: [record({ x: 1 })],
+    call: (given: { x: number }) => {
+      defineMetrics({ x: 'scalar' }).on(tracker()).scalar(given);
+    },
+  }),
+  'DefinedMetrics#counter': () => ({
+    parameters: [record({ x: 1 })],
+    call: (given: { x: number }) => {
+      defineMetrics({ x: 'counter' }).on(tracker()).counter(given);
+    },
+  }),
   'StatsTracker#export': () => ({
     parameters: [options()],
     isAsync: true,
@@ -126,7 +163,7 @@ export const trackerCalls: Rows = {
   'TrackerHandle#stat{option}': () => ({
     parameters: [
       { fits: 'm', takes: [] },
-      { fits: 'sum', takes: ['undefined'] },
+      { fits: 'sum', takes: ['undefined', 'object'] },
       { fits: value().v, takes: [] },
       { fits: 'error', takes: ['undefined'] },
     ],
@@ -142,7 +179,7 @@ export const trackerCalls: Rows = {
   }),
   'TrackerHandle#scalar{option}': () => ({
     parameters: [
-      { fits: 'scalar', takes: ['undefined'] },
+      { fits: 'scalar', takes: ['undefined', 'object'] },
       count,
       { fits: 'propagate', takes: ['undefined'] },
     ],

@@ -131,14 +131,13 @@ describe('the mask of a handle', () => {
   });
 
   it('goes when the handle is disposed, once; its elements stay counted', async () => {
-    const empty = tracker.memory().deviceBytes;
     for (let i = 0; i < 100; i++) {
       using valid = made();
       if (i % 2 === 0) valid.stat({ v: values(1, 2) }, { reduceType: 'sum' });
       valid[Symbol.dispose]();
     }
-    expect(tracker.memory()).toMatchObject({ heldMasks: 0 });
-    expect(tracker.memory().deviceBytes).toBeGreaterThan(empty);
+    // What was recorded is on the host here, and nothing else is left.
+    expect(tracker.memory()).toMatchObject({ heldMasks: 0, deviceBytes: 0 });
     expect(await tracker.export()).toEqual({ m: 100, v: 50 });
     expect(tracker.memory().deviceBytes).toBe(0);
   });

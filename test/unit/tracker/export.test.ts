@@ -15,6 +15,8 @@ vi.mock(import('../../../src/kernels/index.js'), async (importOriginal) => {
     ...original,
     momentsTables: (...args: Parameters<typeof original.momentsTables>) =>
       device.current!.hold(original.momentsTables(...args)),
+    channelTables: (...args: Parameters<typeof original.channelTables>) =>
+      device.current!.hold(original.channelTables(...args)),
   };
 });
 

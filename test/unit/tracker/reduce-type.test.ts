@@ -29,7 +29,7 @@ describe('a reduce type', () => {
   });
 
   it('of stat is one of the table', () => {
-    expect(tensorReduceTypes).toEqual(['avg_min_max', 'avg', 'sum', 'min', 'max']);
+    expect(tensorReduceTypes).toEqual(['avg_min_max', 'histogram', 'avg', 'sum', 'min', 'max']);
     const tracker = new StatsTracker();
     tf.tidy(() => {
       tracker.denominator({ m: mask(1) });

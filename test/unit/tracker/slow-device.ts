@@ -1,4 +1,4 @@
-/** A device for tests of exports: mock `momentsTables` with its `hold`. Not a test. */
+/** A device for tests of exports: mock `momentsTables` and `channelTables` with its `hold`. Not a test. */
 import { type BlockReader, DeviceBlock, Pending } from '../../../src/kernels/collect.js';
 
 /** A device whose transfers the test watches, delays and lets fail. */
