@@ -99,6 +99,7 @@ async function withRecords<T>(
     await Launch.read(launchesOf(segments));
     const finished = finishAll(segments);
     for (const { ledger, cut } of taken) ledger.settle(cut);
+    if (!reset) for (const ledger of ledgers) ledger.absorb();
     return finished;
   } catch (error) {
     for (const { ledger, cut } of taken) ledger.restore(cut);

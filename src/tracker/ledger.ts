@@ -50,8 +50,7 @@ export class Ledger {
   readonly #denominators = new Denominators();
   readonly #exporting = new Set<Taken>();
   readonly #unread = new UnreadLaunches(() => {
-    for (const slot of this.#book.slots) slot.fold();
-    this.#windows.compact();
+    this.absorb();
   });
   /** Record calls since an export forgot everything. */
   #records = 0;
@@ -193,9 +192,15 @@ export class Ledger {
   settle(taken: Taken): void {
     if (!this.#exporting.delete(taken)) return;
     this.#denominators.settle(taken.masks);
-    this.#unread.prune();
-    this.#windows.compact();
+    this.absorb();
     this.#forgetKeys();
+  }
+
+  /** Merges what was read meanwhile, so that looking often does not let anything pile up. */
+  absorb(): void {
+    this.#unread.prune();
+    for (const slot of this.#book.slots) slot.fold();
+    this.#windows.compact();
   }
 
   /** What was taken could not be exported: it joins the records made since, as if it had not been taken. */

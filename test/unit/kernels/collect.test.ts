@@ -55,6 +55,18 @@ describe('a Pending', () => {
     expect(device.reads).toEqual([[4]]);
   });
 
+  test('hands out what is on the host without waiting, and only that', () => {
+    const onHost = Pending.of(20).map((x) => x + 1);
+    expect(onHost.onHost).toEqual({ value: 21 });
+    expect(Pending.all<[number, number]>([onHost, Pending.of(1)]).onHost).toEqual({ value: [21, 1] });
+    const device = new FakeDevice();
+    expect(device.pending(1).onHost).toBeUndefined();
+    expect(Pending.all<unknown[]>([onHost, device.pending(2)]).onHost).toBeUndefined();
+    const refused = Pending.rejected<number>(new Error('no'));
+    expect(refused.refusal).toBeDefined();
+    expect(refused.onHost).toBeUndefined();
+  });
+
   test('shares its blocks with what is made of it', async () => {
     const device = new FakeDevice();
     const pending = device.pending(4);

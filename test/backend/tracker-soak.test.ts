@@ -1,0 +1,62 @@
+/** A million records without growth, as of a trainer that runs for weeks: what a tracker keeps does not grow with them. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import * as tf from '@tensorflow/tfjs-core';
+import { expect, test } from 'vitest';
+import { StatsTracker } from '../../src/tracker/index.js';
+import { hasDevice, testBackend } from '../support/backend.js';
+import { deviceTensor } from '../support/tensors.js';
+
+await testBackend();
+
+/** Collects garbage now, so that what is left is held by somebody. */
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+const RECORDS = 1_000_000;
+/** Records of tensors among them: a device that is played by the CPU takes a millisecond for each. */
+const TENSORS = hasDevice() ? 2_000 : 50_000;
+const ROUNDS = 10;
+
+interface Held {
+  readonly heap: number;
+  readonly tensors: number;
+  readonly tracked: ReturnType<StatsTracker['memory']>;
+}
+
+test('a million records leave heap and device as they were', async () => {
+  const tracker = new StatsTracker('', { exportReminder: Infinity });
+  const values = deviceTensor({ shape: [8], values: [1, 2, 3, 4, 5, 6, 7, 8] });
+  const mask = deviceTensor({ shape: [8], values: [1, 1, 1, 1, 1, 1, 1, 0], dtype: 'bool' });
+  const numbersPerTensor = RECORDS / TENSORS - 2;
+
+  async function round(): Promise<Held> {
+    for (let i = 0; i < TENSORS / ROUNDS; i++) {
+      tracker.denominator({ n: mask });
+      tracker.stat({ x: values }, { denominator: 'n' });
+      for (let k = 0; k < numbersPerTensor; k++) tracker.scalar({ reward: k });
+      if (i % 100 === 0) await nextTurn();
+    }
+    // Reads what is on the device without forgetting anything.
+    await tracker.export({ reset: false });
+    collectGarbage();
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    return { heap: heapUsed + arrayBuffers, tensors: tf.memory().numTensors, tracked: tracker.memory() };
+  }
+
+  await round();
+  const early = await round();
+  let late = early;
+  for (let i = 2; i < ROUNDS; i++) late = await round();
+  expect(late.tensors).toBe(early.tensors);
+  expect(late.tracked).toMatchObject({ keys: 3, heldMasks: early.tracked.heldMasks, unreadLaunches: 0 });
+  // Eight rounds more: as many records each as would take megabytes if they were kept.
+  expect(late.heap - early.heap).toBeLessThan(2 ** 20);
+  expect(late.tracked.records).toBe(RECORDS);
+
+  const exported = await tracker.export();
+  expect(exported).toMatchObject({ n: 7 * TENSORS, 'x/avg': 4, reward__count: numbersPerTensor * TENSORS });
+  tracker.dispose();
+  tf.dispose([values, mask]);
+});
