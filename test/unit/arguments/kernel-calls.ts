@@ -1,6 +1,6 @@
 /** The public functions on tensors and their results. Not a test. */
 import type * as tf from '@tensorflow/tfjs-core';
-import { Pending, TensortallyError, collect, initBackend, retainTensor } from '../../../src/index.js';
+import { Pending, TensortallyError, collect, compactMask, initBackend, retainTensor } from '../../../src/index.js';
 import { tensor } from './batch.js';
 import { anything, body, type Rows } from './row.js';
 
@@ -28,6 +28,12 @@ export const kernelCalls: Rows = {
     parameters: [{ fits: tensor(), takes: [] }],
     call: (given: tf.Tensor) => {
       retainTensor(given).release();
+    },
+  }),
+  compactMask: () => ({
+    parameters: [{ fits: tensor(), takes: [] }],
+    call: (given: tf.Tensor) => {
+      compactMask(given).release();
     },
   }),
 
