@@ -2,6 +2,8 @@
  * The training loop: rollout, scores, old log-probabilities, values, advantages, both updates. Validation is a rollout as
  * well, of the policy that the step begins with, and runs beside the one to train on.
  *
+ * Phases are timed by the clock on the wall: on a step with validation, each of the two includes turns of the other.
+ *
  * It hands what it has to an observer and neither computes statistics nor prints. The order and the names of the
  * phases are those of verl's PPO trainer.
  */
