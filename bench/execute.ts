@@ -45,6 +45,7 @@ export async function execute(
     }
     onProgress('counting');
     const counts = steadyCounts(first, await countWays(work));
+    const retained = await retainedBy(work);
 
     const ways: Record<string, TimedWay> = {};
     for (const [name, { run, share }] of Object.entries(work.ways)) {
@@ -81,6 +82,8 @@ export async function execute(
       rounds: timings.rounds,
       ways: timings.ways,
       counts,
+      retained,
+      amount: work.amount,
     };
   } finally {
     peer?.stop();
@@ -95,6 +98,11 @@ function floorsOf({ ways, inputBytes }: Work): [name: string, floor: { bytes: nu
   return Object.entries(ways).flatMap(([name, { share }]) =>
     share === undefined ? [] : [[`${FLOOR} of ${name}`, { bytes: share.inputBytes, units: share.units }]],
   );
+}
+
+async function retainedBy({ retention }: Work): Promise<JobResult['retained']> {
+  if (retention === undefined) return undefined;
+  return { ours: await retention.ours(), everything: retention.everything };
 }
 
 async function countWays({ ways }: Work): Promise<Record<string, Counts>> {

@@ -3,7 +3,7 @@ import type { BackendName } from '../src/index.js';
 import type { Counts } from './counters/index.js';
 import type { Timing } from './measure/interleaved.js';
 import type { TorchOptions } from './peers/torch.js';
-import type { SizeName } from './scenario.js';
+import type { Amount, SizeName } from './scenario.js';
 
 export interface Job {
   readonly scenario: string;
@@ -40,6 +40,10 @@ export interface JobResult {
   readonly ways: Readonly<Record<string, Timing>>;
   /** Of one run, by way. */
   readonly counts: Readonly<Record<string, Counts>>;
+  /** Where the scenario has a notion of it: bytes that `ours` keeps until its result, and of everything that went in. */
+  readonly retained?: { readonly ours: number; readonly everything: number } | undefined;
+  /** Of one run. */
+  readonly amount?: Amount | undefined;
 }
 
 /** What the measuring process says. */

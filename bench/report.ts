@@ -27,12 +27,22 @@ export function describeResult(result: JobResult): string {
       ].flat();
       return [`  ${name}: ${parts.join(', ')}`];
     }),
+    ...retention(result),
     '',
   ].join('\n');
 }
 
+function retention({ retained }: JobResult): string[] {
+  if (retained === undefined) return [];
+  const { ours, everything } = retained;
+  const share = `${digits((100 * ours) / everything)} % of what went in`;
+  return [`  ours: ${bytes(ours)} kept until the result (${share})`];
+}
+
 /** Rates, and how near they come to the floor. */
-function remark({ inputBytes, ways, floor }: JobResult, name: string, { medianMs }: Timing): string {
+function remark({ inputBytes, ways, floor, amount }: JobResult, name: string, { medianMs }: Timing): string {
+  if (amount !== undefined)
+    return name === 'floor' ? floor : `${thousands(amount.count / medianMs)} ${amount.what}/s`;
   if (ways.floor === undefined) return '';
   const rate = `${digits(inputBytes / medianMs / 1e6)} GB/s`;
   if (name === 'ours') return `${rate}, ${digits(100 * ways.floor.ratio)} % of the floor`;
@@ -77,6 +87,11 @@ function table(rows: readonly (readonly string[])[]): string[] {
 
 function milliseconds(ms: number): string {
   return `${digits(ms)} ms`;
+}
+
+/** A number of thousands. */
+function thousands(value: number): string {
+  return value < 1000 ? `${digits(value)} k` : `${digits(value / 1000)} M`;
 }
 
 /** Three digits that count, without an exponent. */

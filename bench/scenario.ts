@@ -45,6 +45,21 @@ export interface TorchWork {
   readonly expected: Numbers;
 }
 
+/** What stays in memory between the work and its result, as between the records of a step and their export. */
+export interface Retention {
+  /** Does the work but for the result, and measures. Bytes on the device, and of the host's heap. */
+  readonly ours: () => Promise<number>;
+  /** Bytes of all that went in: what a peer keeps that reduces at the end. */
+  readonly everything: number;
+}
+
+/** What a run does, where that says more than its bytes. */
+export interface Amount {
+  readonly count: number;
+  /** In the plural. */
+  readonly what: string;
+}
+
 /** A scenario that is ready to run on the active backend. */
 export interface Work {
   /** Bytes of all distinct inputs in the memory of the active backend: what reading them once means. */
@@ -52,6 +67,8 @@ export interface Work {
   /** `ours` is the one that all others are compared with. */
   readonly ways: Readonly<Record<string, Way>> & { readonly ours: Way };
   readonly torch?: TorchWork;
+  readonly retention?: Retention;
+  readonly amount?: Amount;
   readonly dispose: () => void;
 }
 

@@ -39,7 +39,7 @@ export interface Verdict {
 
 type Place = Pick<Target, 'scenario' | 'size' | 'backend'>;
 
-function faster(than: 'composed' | 'torch' | 'bootstrap', times: number, place: Place): Target {
+function faster(than: 'composed' | 'torch' | 'bootstrap' | 'json', times: number, place: Place): Target {
   const { scenario, size, backend } = place;
   const peer = than === 'composed' ? 'composed operations' : than;
   return {
@@ -71,6 +71,31 @@ function extraMemory(backend: BackendName): Target {
   const place = { scenario: 'data', size: 'large', backend } as const;
   const share = ({ counts, inputBytes }: JobResult) => counts.ours && counts.ours.peakBytes / inputBytes;
   return counted('extra memory over inputs', { atMost: 0.01 }, place, share);
+}
+
+/** What is kept until the result, against all that went in: what a peer keeps that reduces at the end. */
+function retained(atMost: number, place: Place): Target {
+  return counted('memory kept over what went in', { atMost }, place, ({ retained: kept }) =>
+    kept === undefined ? undefined : kept.ours / kept.everything,
+  );
+}
+
+/** A number of things per second, on one core; a slower one than this is for may miss it. */
+function rate(atLeast: number, what: string, place: Place): Target {
+  const perSecond = ({ amount, ways: { ours } }: JobResult, at: 'medianMs' | 0 | 1): number | undefined =>
+    amount && ours && (amount.count * 1000) / (at === 'medianMs' ? ours.medianMs : ours.intervalMs[at]);
+  return {
+    ...place,
+    claim: `${place.scenario} ${place.size}: ${what} per second`,
+    isTimed: true,
+    needsTorch: false,
+    bound: { atLeast },
+    measure: (result) => perSecond(result, 'medianMs'),
+    interval: (result) => {
+      const [low, high] = [perSecond(result, 1), perSecond(result, 0)];
+      return low === undefined || high === undefined ? undefined : [low, high];
+    },
+  };
 }
 
 function flat(backend: BackendName): Target {
@@ -123,6 +148,23 @@ export const targets: readonly Target[] = [
   readBacks('webgpu'),
   readBacks('tensorflow'),
   faster('torch', 8, large('logits', 'wasm')),
+  // AReaL's two examples: gsm8k_grpo.yaml is medium, boba_grpo.yaml large.
+  ...[medium, large].flatMap((size): Target[] => [
+    faster('torch', 20, size('tracker', 'wasm')),
+    faster('torch', 20, size('tracker', 'cpu')),
+    faster('torch', 5, size('tracker', 'tensorflow')),
+    retained(0.01, size('tracker', 'wasm')),
+    retained(0.01, size('tracker', 'cpu')),
+    retained(0.01, size('tracker', 'tensorflow')),
+  ]),
+  retained(0.01, medium('tracker', 'webgpu')),
+  rate(2e6, 'scalar() calls', large('scalars', 'cpu')),
+  faster('torch', 3, large('scalars', 'cpu')),
+  retained(0.01, large('scalars', 'cpu')),
+  // 10 000 workers in a tenth of a second.
+  rate(1e5, 'deltas merged', large('stream', 'cpu')),
+  faster('json', 1.5, large('stream', 'cpu')),
+  faster('torch', 3, large('stream', 'cpu')),
   faster('bootstrap', 300, large('validation', 'cpu')),
   extraMemory('webgpu'),
   extraMemory('wasm'),

@@ -15,6 +15,7 @@ import time
 import numpy
 import torch
 
+import areal_controller
 import areal_tracker
 import verl_logits
 import verl_metrics
@@ -24,6 +25,8 @@ TASKS = {
     "step": verl_metrics.Step,
     "logits": verl_logits.Logits,
     "tracker": areal_tracker.Recording,
+    "scalars": areal_tracker.Scalars,
+    "stream": areal_controller.Controller,
 }
 KINDS = {"float32": numpy.float32, "int32": numpy.int32, "mask": numpy.uint8}
 

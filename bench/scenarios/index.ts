@@ -3,12 +3,24 @@ import type { Scenario } from '../scenario.js';
 import { data } from './data.js';
 import { logits } from './logits.js';
 import { moments } from './moments.js';
+import { scalars } from './scalars.js';
 import { scaling } from './scaling.js';
 import { step } from './step.js';
+import { stream } from './stream.js';
 import { tracker } from './tracker.js';
 import { validation } from './validation.js';
 
-export const scenarios: readonly Scenario[] = [moments, scaling, data, step, logits, tracker, validation];
+export const scenarios: readonly Scenario[] = [
+  moments,
+  scaling,
+  data,
+  step,
+  logits,
+  tracker,
+  scalars,
+  stream,
+  validation,
+];
 
 /** The scenario of this name. */
 export function scenarioNamed(name: string): Scenario | undefined {

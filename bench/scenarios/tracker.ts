@@ -5,6 +5,7 @@ import type { Numbers } from '../agreement.js';
 import { composedRecording } from '../composed/tracker.js';
 import { statisticsOf } from '../float64.js';
 import { deviceBytes, onDevice } from '../inputs.js';
+import { heapKeptBy } from '../measure/heap.js';
 import { FLOAT32_PEER, type HostTensor, OURS, type Scenario, type Size, type Work } from '../scenario.js';
 import { Tally } from '../tally.js';
 import { type RecordCall, type Workload, type WorkloadShape, grpoWorkload } from '../workload.js';
@@ -28,9 +29,10 @@ export const tracker: Scenario = {
 
 function prepare({ tensors: host, calls }: Workload): Work {
   const tensors = new Map([...host].map(([name, { values, shape }]) => [name, onDevice(values, shape)]));
-  const ours = (): Promise<Numbers> => recorded(calls, tensors);
+  const ours = (): Promise<Numbers> => record(calls, tensors).export();
   const composed = (): Promise<Numbers> => composedRecording(calls, tensors);
   const expected = expectedExport(calls, host);
+  const everything = [...host.values()].reduce((bytes, { values }) => bytes + values.byteLength, 0);
   return {
     inputBytes: deviceBytes(tensors.values()),
     ways: {
@@ -41,19 +43,18 @@ function prepare({ tensors: host, calls }: Workload): Work {
       task: 'tracker',
       tensors: Object.fromEntries(host),
       parameters: { calls },
-      expected,
+      // That it keeps everything is checked with its numbers.
+      expected: { ...expected, 'kept bytes': everything },
       closeness: FLOAT32_PEER,
     },
+    retention: { ours: () => keptUntilExport(calls, tensors), everything },
     dispose: () => {
       tf.dispose([...tensors.values()]);
     },
   };
 }
 
-async function recorded(
-  calls: readonly RecordCall[],
-  tensors: ReadonlyMap<string, tf.Tensor>,
-): Promise<Numbers> {
+function record(calls: readonly RecordCall[], tensors: ReadonlyMap<string, tf.Tensor>): StatsTracker {
   const stats = new StatsTracker();
   const named = (names: Readonly<Record<string, string>>): Record<string, tf.Tensor> =>
     Object.fromEntries(Object.entries(names).map(([key, tensor]) => [key, tensors.get(tensor)!]));
@@ -63,7 +64,30 @@ async function recorded(
     else if (call.kind === 'stats') handle.stat(named(call.values), { denominator: call.denominator });
     else handle.scalar(call.values);
   }
-  return stats.export();
+  return stats;
+}
+
+/**
+ * Bytes that a tracker keeps when all calls are made: masks and unread rows, and its part of the heap.
+ *
+ * Masks that it shares with the caller count as if they were its own: the caller may let go of them.
+ */
+async function keptUntilExport(
+  calls: readonly RecordCall[],
+  tensors: ReadonlyMap<string, tf.Tensor>,
+): Promise<number> {
+  const stats = record(calls, tensors);
+  const { deviceBytes: onDevice } = stats.memory();
+  await stats.export();
+  stats.dispose();
+  const heap = heapKeptBy(
+    () => record(calls, tensors),
+    (made) => {
+      made.dispose();
+    },
+    4,
+  );
+  return onDevice + heap;
 }
 
 /** The export in plain float64 loops. */
