@@ -48,6 +48,7 @@ export function prune({ nodes, outputs }: Program): Program {
   for (let i = nodes.length - 1; i >= 0; i--) {
     if (used.has(i)) for (const arg of argsOf(nodes[i]!)) used.add(arg);
   }
+  if (used.size === nodes.length) return { nodes, outputs };
   const kept = nodes.map((_, i) => i).filter((i) => used.has(i));
   const position = new Map(kept.map((old, i) => [old, i]));
   return {
@@ -82,6 +83,14 @@ function unknownOperation(op: unknown): ValueError {
 /** Operations whose operands may be exchanged. */
 const COMMUTATIVE: ReadonlySet<string> = new Set(['add', 'multiply', 'min', 'max', 'equal', 'notEqual']);
 
+/** The same text for nodes that say the same, and only for those. */
+function signatureOf(node: ProgramNode): string {
+  if (node.op === 'input') return `input ${node.name}`;
+  // 1 / 0 is not 1 / −0.
+  if (node.op === 'constant') return `constant ${Object.is(node.value, -0) ? '-0' : node.value}`;
+  return `${node.op}(${node.args.join()})`;
+}
+
 class Builder {
   readonly nodes: ProgramNode[] = [];
   /** Index of every node by what it says, so that the same is never computed twice. */
@@ -107,8 +116,7 @@ class Builder {
   }
 
   #add(node: ProgramNode): number {
-    // JSON writes −0 as 0, and 1 / 0 is not 1 / −0.
-    const key = JSON.stringify(node, (_name, value: unknown) => (Object.is(value, -0) ? '-0' : value));
+    const key = signatureOf(node);
     const known = this.#known.get(key);
     if (known !== undefined) return known;
     this.#known.set(key, this.nodes.length);

@@ -6,9 +6,7 @@
  * passed over. Inputs that are reduced as they are never leave the memory they are in, except on `cpu`, where tiles are
  * copied. What is needed besides is some hundred kilobytes of scratch, whatever the size of the tensors.
  */
-import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { Pending } from '../collect.js';
-import type { HostArray } from '../host-arrays.js';
 import {
   type InputKind,
   type Operand,
@@ -21,25 +19,14 @@ import {
 } from '../lowering/tiles.js';
 import type { SimdExports } from '../simd/instance.js';
 import type { Workspace } from '../simd/workspace.js';
-import { EVERYTHING, HostMask, HostMatrix, NOTHING, type Tile } from './host-views.js';
+import { plainTables } from './host-plain.js';
+import { EVERYTHING, type Host, HostMask, HostMatrix, NOTHING, type Tile } from './host-views.js';
 import { MomentsTable } from './record.js';
 import type { MatrixView, MomentsKernel, MomentsRequest } from './request.js';
 
-/** A backend whose tensors the host can read without a round trip. */
-export interface Host {
-  /** The memory that the module works in. */
-  workspace(backend: KernelBackend): Workspace;
-  /** Whether that memory is where the tensors are. */
-  readonly holdsTensors: boolean;
-  /** Whether a tensor is stored as float32, where its dtype does not tell. */
-  storesFloat32?(backend: KernelBackend, info: TensorInfo): boolean;
-  /** The elements of a tensor, valid until something is allocated. */
-  array(backend: KernelBackend, info: TensorInfo): HostArray;
-}
-
 /** The kernel of such a backend. */
 export function hostKernel(host: Host): MomentsKernel {
-  return (request) => Pending.of(new HostPass(host, request).run());
+  return (request) => Pending.of(plainTables(host, request) ?? new HostPass(host, request).run());
 }
 
 /** Bytes of a record: one row of a table. */

@@ -4,9 +4,23 @@
  * A tile is read where the tensor is, if that is in the memory of the module and the elements of the tile are next to
  * each other; else it is copied into a block there, no larger than the tile.
  */
+import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import type { HostArray } from '../host-arrays.js';
 import type { SimdExports } from '../simd/instance.js';
+import type { Workspace } from '../simd/workspace.js';
 import type { MatrixView } from './request.js';
+
+/** A backend whose tensors the host can read without a round trip. */
+export interface Host {
+  /** The memory that the module works in. */
+  workspace(backend: KernelBackend): Workspace;
+  /** Whether that memory is where the tensors are. */
+  readonly holdsTensors: boolean;
+  /** Whether a tensor is stored as float32, where its dtype does not tell. */
+  storesFloat32?(backend: KernelBackend, info: TensorInfo): boolean;
+  /** The elements of a tensor, valid until something is allocated. */
+  array(backend: KernelBackend, info: TensorInfo): HostArray;
+}
 
 /** How elements are stored, in the words of the functions of the module. */
 export type Storage = 'Float32' | 'Int32' | 'Bool';
@@ -34,7 +48,7 @@ export class HostMatrix {
   #located = 0;
 
   constructor(view: MatrixView, array: HostArray) {
-    this.storage = array instanceof Float32Array ? 'Float32' : array instanceof Int32Array ? 'Int32' : 'Bool';
+    this.storage = storageOf(array);
     this.#view = view;
     this.#array = array;
   }
@@ -96,7 +110,13 @@ export class HostMatrix {
   }
 }
 
-function viewOf(storage: Storage, buffer: ArrayBuffer, address: number, elements: number): HostArray {
+/** How the elements of an array are stored, whatever the dtype of its tensor. */
+export function storageOf(array: HostArray): Storage {
+  return array instanceof Float32Array ? 'Float32' : array instanceof Int32Array ? 'Int32' : 'Bool';
+}
+
+/** So many elements at an address of a memory. */
+export function viewOf(storage: Storage, buffer: ArrayBuffer, address: number, elements: number): HostArray {
   switch (storage) {
     case 'Float32':
       return new Float32Array(buffer, address, elements);

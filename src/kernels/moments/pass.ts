@@ -53,16 +53,18 @@ export interface MomentsPass {
 
 /** A dense window of `cols` columns. */
 export function denseWindow(tensor: MaskTensor, cols: number): MatrixWindow {
-  return { ...elementsOf(tensor), stride: cols, offset: 0, step: 1 };
+  return windowOf(tensor, cols, 1);
 }
 
 /** One value per row. */
 export function rowWindow(tensor: MaskTensor): MatrixWindow {
-  return { ...elementsOf(tensor), stride: 1, offset: 0, step: 0 };
+  return windowOf(tensor, 1, 0);
 }
 
-function elementsOf(tensor: MaskTensor): Pick<MatrixWindow, 'tensor' | 'isPacked'> {
-  return tensor instanceof CompactMask ? tensor.stored('passTables', 'mask') : { tensor };
+function windowOf(mask: MaskTensor, stride: number, step: 0 | 1): MatrixWindow {
+  if (!(mask instanceof CompactMask)) return { tensor: mask, stride, offset: 0, step, isPacked: false };
+  const { tensor, isPacked } = mask.stored('passTables', 'mask');
+  return { tensor, stride, offset: 0, step, isPacked };
 }
 
 /**

@@ -61,6 +61,26 @@ export function liftRow(x: number): MomentsRow {
   };
 }
 
+/**
+ * The row of so many elements that are all `x`: what a number stands for that has a weight, or that is the mean of others.
+ *
+ * @param times finite, of at least 0; it need not be an integer, and the counts of the row then are none either
+ */
+export function repeatRow(x: number, times: number): MomentsRow {
+  if (times === 0) return emptyRow;
+  const { nan, posInf, negInf, sum, min, max } = liftRow(x);
+  return {
+    count: times,
+    nan: nan * times,
+    posInf: posInf * times,
+    negInf: negInf * times,
+    sum: sum * times,
+    m2: 0,
+    min,
+    max,
+  };
+}
+
 /** How many of the selected elements are finite: the `n` behind `sum`, `m2`, `min` and `max`. */
 export function finiteCount(row: MomentsRow): number {
   return row.count - row.nan - row.posInf - row.negInf;
