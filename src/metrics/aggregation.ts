@@ -172,37 +172,45 @@ function aggregate(
 /**
  * The options, with defaults, after `assertOptions` has seen them.
  *
+ * @param as what the caller knows the options as
  * @throws ValueError, MissingInputError as `aggLoss` does
  */
-export function checkedAggregation(where: string, options: AggLossOptions): LossAggregation {
+export function checkedAggregation(where: string, options: AggLossOptions, as = 'options'): LossAggregation {
   const { lossAggMode = 'token-mean', semantics = 'recommended', dpSize = 1 } = options;
   const { batchNumTokens, globalBatchSize, lossScaleFactor } = options;
   assertSemantics(where, semantics);
-  assertMode(where, lossAggMode, semantics);
+  const at: Place = { where, as };
+  assertMode(at, lossAggMode, semantics);
   for (const [name, value] of Object.entries({ dpSize, batchNumTokens, globalBatchSize, lossScaleFactor })) {
-    if (value !== undefined) assertPositive(where, name, value);
+    if (value !== undefined) assertPositive(at, name, value);
   }
-  if (dpSize > 1 && semantics !== 'verl-2026-01') assertGlobalCount(where, lossAggMode, options);
+  if (dpSize > 1 && semantics !== 'verl-2026-01') assertGlobalCount(at, lossAggMode, options);
   return { ...options, lossAggMode, semantics, dpSize };
 }
 
-function assertMode(where: string, mode: string, semantics: Semantics): void {
+/** The public function, and what its caller knows the options as. */
+interface Place {
+  readonly where: string;
+  readonly as: string;
+}
+
+function assertMode({ where, as }: Place, mode: string, semantics: Semantics): void {
   const known = lossAggModes.filter((one) => semantics !== 'verl-2026-01' || one !== 'token-sum');
   if ((known as readonly string[]).includes(mode)) return;
   throw new ValueError({
     where,
-    input: 'options.lossAggMode',
+    input: `${as}.lossAggMode`,
     expected: `one of ${known.join(', ')}`,
     received: kindOf(mode),
     remedy: "leave it out for 'token-mean'",
   });
 }
 
-function assertPositive(where: string, name: string, value: number): void {
+function assertPositive({ where, as }: Place, name: string, value: number): void {
   if (value > 0 && value < Infinity) return;
   throw new ValueError({
     where,
-    input: `options.${name}`,
+    input: `${as}.${name}`,
     expected: 'a positive number',
     received: kindOf(value),
     remedy: 'leave it out for what the mask says',
@@ -211,7 +219,7 @@ function assertPositive(where: string, name: string, value: number): void {
 
 /** With several ranks, local counts would weigh each rank alike, however few tokens it has. */
 function assertGlobalCount(
-  where: string,
+  { where, as }: Place,
   mode: LossAggMode,
   { batchNumTokens, globalBatchSize, dpSize }: AggLossOptions,
 ): void {
@@ -223,7 +231,7 @@ function assertGlobalCount(
   if (count !== undefined) return;
   throw new MissingInputError({
     where,
-    input: `options.${name}`,
+    input: `${as}.${name}`,
     expected: `the ${what} of all ${dpSize} ranks`,
     received: 'nothing',
     remedy: `sum the ${what} over the ranks and pass them as ${name}`,

@@ -137,7 +137,10 @@ export function batchFromVerl(
     return tensor;
   };
   const listed = (name: string): ArrayLike<number> | undefined => nonTensor[name] ?? undefined;
-  const responseWidth = widthOf(given('response_mask') ?? given('responses'), options.responseWidth);
+  const responseWidth = widthOf(
+    { response_mask: given('response_mask'), responses: given('responses') },
+    options,
+  );
   const fields: Partial<Record<keyof RolloutBatch, unknown>> = {};
   for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
     const tensor = given(name);
@@ -160,12 +163,14 @@ export function batchFromVerl(
 
 const WHERE = 'batchFromVerl';
 
-/** T of a batch, from the tensor that has it, else as given. */
-function widthOf(tensor: Tensor | undefined, given: number | undefined): number | undefined {
-  if (tensor !== undefined && tensor.rank !== 2) {
-    refuse(WHERE, 'responses', tensor, '[batch, response]');
-  }
-  const width = tensor?.shape[1] ?? given;
+/** T of a batch, from the first tensor that has it, else as given. */
+function widthOf(
+  tensors: Readonly<Record<string, Tensor | undefined>>,
+  { responseWidth }: BatchOptions,
+): number | undefined {
+  const [name, tensor] = Object.entries(tensors).find(([, found]) => found !== undefined) ?? [];
+  if (tensor !== undefined && tensor.rank !== 2) refuse(WHERE, name!, tensor, '[batch, response]');
+  const width = tensor?.shape[1] ?? responseWidth;
   if (width !== undefined) assertWidth(WHERE, width);
   return width;
 }
@@ -175,7 +180,7 @@ function assertWidth(where: string, width: number): void {
   if (Number.isSafeInteger(width) && width >= 0) return;
   throw new ValueError({
     where,
-    input: 'responseWidth',
+    input: where === WHERE ? 'options.responseWidth' : 'responseWidth',
     expected: 'a whole number of response columns',
     received: kindOf(width),
     remedy: 'pass the width T that responses are padded to',
@@ -263,13 +268,13 @@ export function assertBatch(where: string, batch: RolloutBatch): void {
     tool_call_counts: batch.toolCallCounts,
   };
   if (batch.globalTokenNum !== undefined) {
-    assertCounts(where, 'global_token_num', batch.globalTokenNum);
+    assertCounts(where, 'global_token_num', batch.globalTokenNum, width);
   }
   for (const [name, column] of Object.entries(columns)) {
     if (column === undefined) continue;
     const mayBeTensor = name === 'prompt_length' || name === 'response_length';
     if (mayBeTensor && isTensorColumn(column)) assertNumericTensor(where, name, column);
-    else assertCounts(where, name, column);
+    else assertCounts(where, name, column, width);
     if (columnLength(column) === batchSize) continue;
     throw new ShapeError({
       where,
@@ -282,20 +287,34 @@ export function assertBatch(where: string, batch: RolloutBatch): void {
 }
 
 /** @throws DtypeError for a column that holds anything but numbers; ValueError for a number that counts nothing */
-function assertCounts(where: string, name: string, column: RowColumn): void {
+function assertCounts(where: string, name: string, column: RowColumn, width: number | undefined): void {
   assertNumbers(where, name, column);
-  assertEveryCount(where, name, column as ArrayLike<number>);
+  assertEveryCount(where, name, column as ArrayLike<number>, width);
 }
 
-/** @throws ValueError for a number that counts nothing: negative, NaN or infinite */
-export function assertEveryCount(where: string, name: string, values: ArrayLike<number>): void {
+/**
+ * @param width T; undefined if nobody told
+ * @throws ValueError for a number that counts nothing: negative, NaN or infinite, a fraction of a token, or more response
+ *   tokens than there are columns
+ */
+export function assertEveryCount(
+  where: string,
+  name: string,
+  values: ArrayLike<number>,
+  width: number | undefined,
+): void {
+  const ofTokens = /length|token/.test(name);
+  const most = name === ROW_COLUMNS.responseLength ? (width ?? Infinity) : Infinity;
   for (let i = 0; i < values.length; i++) {
-    if (values[i]! >= 0 && values[i]! < Infinity) continue;
+    const count = values[i]!;
+    if (count >= 0 && count < Infinity && count <= most && (!ofTokens || Number.isInteger(count))) continue;
     throw new ValueError({
       where,
       input: name,
-      expected: 'numbers of tokens, turns or calls, 0 or more',
-      received: `${kindOf(values[i])} at ${i}`,
+      expected: ofTokens
+        ? `whole numbers of tokens, 0 ${most === Infinity ? 'or more' : `to ${most}, the width of the response part`}`
+        : 'numbers of turns or calls, 0 or more',
+      received: `${kindOf(count)} at ${i}`,
       remedy: 'count again, or leave the column out',
     });
   }

@@ -4,12 +4,12 @@ import { ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { input, subtract } from '../kernels/expression.js';
 import { Moments, type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
-import { denseWindow } from '../kernels/moments/pass.js';
+import { type MatrixWindow, denseWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
+import { type NamedMask, withExistingTokens } from './existing-tokens.js';
 import { explainedVariance } from './explained-variance.js';
 import { type RowFacts, type RowLengths, lengthsSource, rowFacts, runWithLengths } from './lengths.js';
 import { type Plan, plan } from './plan.js';
-import { attendedTokens } from './response-windows.js';
 import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
 import { type Metrics, fraction, meanMaxMin, momentsOf } from './statistics.js';
 
@@ -34,7 +34,8 @@ const WHERE = 'computeDataMetrics';
 /**
  * Statistics of what a training step is fed with, under verl's names.
  *
- * `critic/{score,rewards}/*` are over rows that produced a response (sum over the tokens of the row),
+ * `critic/{score,rewards}/*` are over rows that produced a response: sums over the tokens of the row that attention_mask
+ * has, or that come before its response_length, so that a row whose mask was cleared keeps its reward;
  * `critic/{advantages,returns,values}/*` over the tokens of `response_mask`, lengths over rows. One read-back.
  *
  * @param batch needs attention_mask (or prompt_length and response_length), response_mask, token_level_scores,
@@ -60,19 +61,22 @@ export function dataMetrics(batch: RolloutBatch, options: DataMetricsOptions = {
     semantics: 'any',
   });
   assertBatch(WHERE, batch);
-  const data = dataPlan(batch, options);
-  const lengths = lengthsSource(WHERE, batch, usesLengthColumns(options.semantics ?? 'recommended'));
-  return runWithLengths<[(lengths: RowLengths) => Metrics]>(WHERE, batch, lengths, [data]).map(
-    ([[metricsOf], found]) => metricsOf(found),
-  );
+  return withExistingTokens(WHERE, batch, (existing) => {
+    const data = dataPlan(batch, existing, options);
+    const lengths = lengthsSource(WHERE, batch, usesLengthColumns(options.semantics ?? 'recommended'));
+    return runWithLengths<[(lengths: RowLengths) => Metrics]>(WHERE, batch, lengths, [data]);
+  }).map(([[metricsOf], found]) => metricsOf(found));
 }
 
 /**
  * What the metrics ask of the response part of a checked batch, to share a pass with others. The lengths of the rows
  * come from elsewhere.
+ *
+ * @param existing see `withExistingTokens`
  */
 export function dataPlan(
   batch: RolloutBatch,
+  existing: NamedMask | undefined,
   options: DataMetricsOptions = {},
   where = WHERE,
 ): Plan<(lengths: RowLengths) => Metrics> {
@@ -83,7 +87,7 @@ export function dataPlan(
   const tokens = requireTensors(where, batch, ['responseMask', 'advantages', 'returns']);
   const scores = requireTensors(where, batch, ['tokenLevelScores', 'tokenLevelRewards']);
   const values = useCritic ? requireTensors(where, batch, ['values']).values : undefined;
-  const response = responsePlan(batch, { ...scores, ...tokens, values }, semantics);
+  const response = responsePlan(existing, { ...scores, ...tokens, values }, semantics);
   return {
     ...response,
     finish: (rows) => {
@@ -130,16 +134,18 @@ interface ResponseTensors {
 
 /** All that is known of the response part. */
 function responsePlan(
-  batch: RolloutBatch,
+  existing: NamedMask | undefined,
   { responseMask, tokenLevelScores, tokenLevelRewards, advantages, returns, values }: ResponseTensors,
   semantics: Semantics,
 ): Plan<DataTables> {
   const response = denseWindow(responseMask, responseMask.shape[1]!);
   // verl sums the whole row, so a NaN in the padding poisons the score; recommended selects the tokens that exist.
-  const ofRow = semantics === 'recommended' ? 'existing' : undefined;
+  const ofRow = semantics === 'recommended' ? existing?.name : undefined;
   const inputs = { tokenLevelScores, tokenLevelRewards, advantages, returns };
-  // A batch without attention mask (length columns only) falls back to the tokens that the policy wrote.
-  const masks = { response, existing: attendedTokens(batch, responseMask.shape[1]!) ?? response };
+  const masks: Record<string, MatrixWindow> = {
+    ...(existing && { [existing.name]: existing.window }),
+    response,
+  };
   const channels = {
     score: { of: input('tokenLevelScores'), mask: ofRow },
     rewards: { of: input('tokenLevelRewards'), mask: ofRow },
@@ -209,11 +215,12 @@ function countMetrics({ numTurns, toolCallCounts }: RowFacts): Metrics {
   };
 }
 
-function assertCap(where: string, input: keyof LengthCaps, cap: number | undefined): void {
+/** @throws ValueError for a cap that is no positive number */
+export function assertCap(where: string, input: keyof LengthCaps, cap: number | undefined): void {
   if (cap === undefined || (typeof cap === 'number' && cap > 0)) return;
   throw new ValueError({
     where,
-    input,
+    input: `options.${input}`,
     expected: 'a positive number of tokens',
     received: kindOf(cap),
     remedy: 'pass the cap that generation was configured with, or leave it out',

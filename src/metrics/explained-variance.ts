@@ -89,7 +89,7 @@ export class ExplainedVariance {
 
   /** See `explainedVariance`; NaN for fewer than two tokens. */
   value(semantics: Semantics = 'recommended'): number {
-    assertSemantics('ExplainedVariance.value', semantics);
+    assertSemantics('ExplainedVariance.value', semantics, 'semantics');
     return explainedVariance(this.returns, this.errors, semantics);
   }
 }

@@ -18,8 +18,9 @@ import {
 } from '../kernels/index.js';
 import { denseWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
+import { type NamedMask, withExistingTokens } from './existing-tokens.js';
 import { type Plan, type PlanTables, plan, runPlans } from './plan.js';
-import { attendedTokens, responseShape } from './response-windows.js';
+import { responseShape } from './response-windows.js';
 import { type Metrics, meanMaxMin, momentsOf } from './statistics.js';
 
 /** What names a group: verl's `uid` of the prompt, or a number. */
@@ -58,7 +59,8 @@ export function groupMoments(values: ArrayLike<number>, groups: ArrayLike<GroupI
 /**
  * Rewards and scores of a batch by group.
  *
- * Rows are those with a token in the response; of a row counts the sum over its tokens.
+ * Rows are those with a token in the response, and of a row counts the sum over its tokens: those of attention_mask
+ * (without one, of response_mask), and those before its response_length if the batch has that column.
  * - `group/count`, `group/size/{mean,max,min}`: groups, and rows per group
  * - `group/reward_mean/{mean,max,min}`: over groups, of the mean of token_level_rewards
  * - `group/reward_std/{mean,max,min}`: over groups of two rows or more, of their unbiased standard deviation
@@ -90,14 +92,20 @@ export function groupMetrics(
   options: GroupMetricsOptions = {},
 ): Pending<Metrics> {
   assertBatch(WHERE, batch);
-  const asked = groupPlan(batch, groups, options);
-  const shape = responseShape(batch.tokenLevelRewards!);
-  return runPlans<[Metrics]>(WHERE, shape, [asked]).map(([metrics]) => metrics);
+  return withExistingTokens(WHERE, batch, (existing) => {
+    const asked = groupPlan(batch, existing, groups, options);
+    return runPlans<[Metrics]>(WHERE, responseShape(batch.tokenLevelRewards!), [asked]);
+  }).map(([metrics]) => metrics);
 }
 
-/** What the metrics ask of the response part of a checked batch, to share a pass with others. */
+/**
+ * What the metrics ask of the response part of a checked batch, to share a pass with others.
+ *
+ * @param existing see `withExistingTokens`
+ */
 export function groupPlan(
   batch: RolloutBatch,
+  existing: NamedMask | undefined,
   groups: ArrayLike<GroupId>,
   options: GroupMetricsOptions = {},
   where = WHERE,
@@ -105,22 +113,26 @@ export function groupPlan(
   assertOptions(where, options, { rightAbove: 'number' });
   const { rightAbove = 0.5 } = options;
   assertThreshold(where, rightAbove);
-  assertGroups(where, groups, batch.batchSize);
+  assertGroups(where, groups, batch.batchSize, where === WHERE ? 'groups' : 'options.groups');
   const inputs = requireTensors(where, batch, ['tokenLevelRewards', 'tokenLevelScores']);
-  const { cols } = responseShape(inputs.tokenLevelRewards);
-  const attended = attendedTokens(batch, cols);
-  const existing = attended ?? denseWindow(requireTensors(where, batch, ['responseMask']).responseMask, cols);
+  const { name: mask, window } = existing ?? responseMaskOf(where, batch);
   // The caller may go on writing to his list while the numbers are on their way.
   const ids = Array.from(groups);
   return plan({
     inputs,
-    masks: { existing },
+    masks: { [mask]: window },
     channels: {
-      rewards: { of: input('tokenLevelRewards'), mask: 'existing' },
-      scores: { of: input('tokenLevelScores'), mask: 'existing' },
+      rewards: { of: input('tokenLevelRewards'), mask },
+      scores: { of: input('tokenLevelScores'), mask },
     },
     finish: (tables) => groupMetricsOf(tables, ids, { rightAbove }),
   });
+}
+
+/** The last mask that tells which tokens exist. */
+function responseMaskOf(where: string, batch: RolloutBatch): NamedMask {
+  const { responseMask } = requireTensors(where, batch, ['responseMask']);
+  return { name: 'response', window: denseWindow(responseMask, responseMask.shape[1]!) };
 }
 
 /** One row per row of the batch. */
@@ -170,14 +182,19 @@ function assertNumbers(where: string, values: unknown): asserts values is ArrayL
 }
 
 /** @throws DtypeError for a list that holds anything but ids, ShapeError unless it has one for every row */
-function assertGroups(where: string, groups: unknown, rows: number): asserts groups is ArrayLike<GroupId> {
+function assertGroups(
+  where: string,
+  groups: unknown,
+  rows: number,
+  as = 'groups',
+): asserts groups is ArrayLike<GroupId> {
   const list = listOf(groups);
   const stranger =
     list?.findIndex((id) => typeof id !== 'string' && !(typeof id === 'number' && id === id)) ?? 0;
   if (list === undefined || stranger !== -1) {
     throw new DtypeError({
       where,
-      input: 'groups',
+      input: as,
       expected: 'an array of texts or numbers',
       received: list === undefined ? kindOf(groups) : `${kindOf(list[stranger])} at ${stranger}`,
       remedy: "pass the uid of every row's prompt",
@@ -186,7 +203,7 @@ function assertGroups(where: string, groups: unknown, rows: number): asserts gro
   if (list.length === rows) return;
   throw new ShapeError({
     where,
-    input: 'groups',
+    input: as,
     expected: `one id per row, ${rows}`,
     received: String(list.length),
     remedy: 'pass the ids of the same batch, repeated as the prompts were',
@@ -198,7 +215,8 @@ function listOf(given: unknown): unknown[] | undefined {
   return isList ? Array.from(given as ArrayLike<unknown>) : undefined;
 }
 
-function assertThreshold(where: string, rightAbove: number): void {
+/** @throws ValueError for a threshold that is NaN */
+export function assertThreshold(where: string, rightAbove: number): void {
   if (!Number.isNaN(rightAbove)) return;
   throw new ValueError({
     where,

@@ -69,12 +69,12 @@ export function klPenalty(logProbs: Operand, refLogProbs: Operand, kind: KlPenal
   return ESTIMATORS[name](expressionOf(logProbs), expressionOf(refLogProbs));
 }
 
-/** @throws ValueError for a kind that is none */
-export function assertEstimator(where: string, name: string, kind: KlPenalty): void {
-  estimatorOf(where, name, kind);
-}
-
-function estimatorOf(where: string, name: string, kind: KlPenalty): KlEstimatorName {
+/**
+ * The estimator of that name.
+ *
+ * @throws ValueError for a kind that is none
+ */
+export function estimatorOf(where: string, name: string, kind: KlPenalty): KlEstimatorName {
   const names = new Map<unknown, KlEstimatorName>([
     ...klEstimatorNames.map((one) => [one, one] as const),
     ...Object.entries(ALIASES),

@@ -56,7 +56,9 @@ export function lengthsSource(where: string, batch: RolloutBatch, useColumns: bo
     name: string,
     column: RowColumn | undefined,
   ): (() => Pending<Float64Array>) | undefined =>
-    useColumns && column !== undefined ? () => columnValues(where, name, column) : undefined;
+    useColumns && column !== undefined
+      ? () => columnValues(where, name, column, responseWidthOf(batch))
+      : undefined;
   return {
     prompt: fromColumn('prompt_length', promptLength) ?? promptTokens(where, batch),
     response: fromColumn('response_length', responseLength) ?? responsePlan(where, batch),
@@ -102,7 +104,12 @@ export function promptWidth(batch: RolloutBatch): number | undefined {
 }
 
 /** The numbers of a column; on a device they are read exactly, as rows of one element. */
-function columnValues(where: string, name: string, column: RowColumn): Pending<Float64Array> {
+function columnValues(
+  where: string,
+  name: string,
+  column: RowColumn,
+  width: number | undefined,
+): Pending<Float64Array> {
   if (!isTensorColumn(column)) return Pending.of(Float64Array.from(column));
   return passTables({
     where,
@@ -112,7 +119,7 @@ function columnValues(where: string, name: string, column: RowColumn): Pending<F
     channels: { column: input('column') },
   }).map(({ column: table }) => {
     const values = RowMoments.fromTable(table).sum;
-    assertEveryCount(where, name, values);
+    assertEveryCount(where, name, values, width);
     return values;
   });
 }
@@ -134,8 +141,8 @@ function responsePlan(where: string, batch: RolloutBatch): Plan<Float64Array> {
   requireAttention(where, batch, 'response');
   return plan({
     inputs: {},
-    masks: { existing: attendedTokens(batch, batch.responseWidth!)! },
-    channels: { tokens: { of: constant(1), mask: 'existing' } },
+    masks: { attended: attendedTokens(batch, batch.responseWidth!)! },
+    channels: { tokens: { of: constant(1), mask: 'attended' } },
     finish: ({ tokens }) => RowMoments.fromTable(tokens).count,
   });
 }

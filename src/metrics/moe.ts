@@ -25,7 +25,7 @@ const WHERE = 'computeMoeMetrics';
  * @param responseMask `[B, T]`; every non-zero element selects
  * @returns plain numbers; an empty record if no token is left. One read-back, of the counts
  * @throws ShapeError, DtypeError, DisposedTensorError, MissingInputError; ValueError for a number of experts that is none,
- *   or exceeded; BackendError for tensors on two backends
+ *   more than can be counted, or exceeded, and for negative experts; BackendError for tensors on two backends
  * @source verl, trainer/ppo/metric_utils.py (2026), after Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing Strategy
  *   for Mixture-of-Experts" (MaxVio)
  * @example  await computeMoeMetrics(routedExperts, responseMask, { numExperts: 128 });
@@ -38,9 +38,19 @@ export async function computeMoeMetrics(
   const experts = expertsOf(options);
   assertShapes(routedExperts, responseMask);
   const layers = routedExperts.shape[2]!;
+  assertCountable(layers, experts);
   const loads = await countsOf(routedExperts, responseMask, experts);
-  const strangers = loads.subarray(layers * experts);
-  if (total(strangers) > 0) {
+  const [negative, beyond] = loads.subarray(layers * experts) as unknown as [number, number];
+  if (negative > 0) {
+    throw new ValueError({
+      where: WHERE,
+      input: 'routedExperts',
+      expected: 'experts of 0 or more for the selected tokens',
+      received: `a negative one, ${negative} times`,
+      remedy: 'leave tokens without experts out of the mask; where it does not select, any number will do',
+    });
+  }
+  if (beyond > 0) {
     throw new ValueError({
       where: WHERE,
       input: 'options.numExperts',
@@ -75,11 +85,25 @@ export async function computeMoeMetrics(
   return metrics;
 }
 
+/** Counts of all layers that fit into a buffer of any device, and far more than any model has. */
+const MOST_PLACES = 2 ** 22;
+
+function assertCountable(layers: number, experts: number): void {
+  if (layers * experts <= MOST_PLACES) return;
+  throw new ValueError({
+    where: WHERE,
+    input: 'options.numExperts',
+    expected: `at most ${Math.floor(MOST_PLACES / layers)} experts in each of ${layers} layers`,
+    received: kindOf(experts),
+    remedy: 'pass the number of routed experts of one layer, or fewer layers at a time',
+  });
+}
+
 /** Float32 counts are exact up to here. */
 const MOST_COUNTED = 2 ** 24;
 
 /**
- * Tokens by layer and expert, one after the other, then those routed to an expert that there is not.
+ * Tokens by layer and expert, one after the other, then those routed to an expert below 0, and to one that there is not.
  *
  * An expert's place among those of all layers makes one count of it all.
  */
@@ -90,7 +114,7 @@ async function countsOf(
 ): Promise<Float64Array> {
   const [rows, width, layers, choices] = routedExperts.shape as [number, number, number, number];
   const cols = responseMask.shape[1]!;
-  const places = layers * experts + 1;
+  const places = layers * experts + 2;
   const counts = new Float64Array(places);
   if (responseMask.size === 0 || layers * choices === 0) return counts;
   const named = [
@@ -128,14 +152,13 @@ function withoutLast(mask: tf.Tensor): tf.Tensor {
 function countPart(ids: tf.Tensor, selected: tf.Tensor, experts: number, places: number): tf.Tensor {
   const [, , layers] = ids.shape as [number, number, number];
   const offsets = tf.mul(tf.range(0, layers, 1, 'int32'), tf.scalar(experts, 'int32'));
-  const isKnown = tf.logicalAnd(
-    tf.greaterEqual(ids, tf.scalar(0, 'int32')),
-    tf.less(ids, tf.scalar(experts, 'int32')),
-  );
+  const isNegative = tf.less(ids, tf.scalar(0, 'int32'));
+  const isBeyond = tf.greaterEqual(ids, tf.scalar(experts, 'int32'));
+  const known = tf.add(ids, tf.reshape(offsets, [1, 1, layers, 1]));
   const place = tf.where(
-    isKnown,
-    tf.add(ids, tf.reshape(offsets, [1, 1, layers, 1])),
-    tf.scalar(places - 1, 'int32'),
+    isNegative,
+    tf.scalar(places - 2, 'int32'),
+    tf.where(isBeyond, tf.scalar(places - 1, 'int32'), known),
   );
   const weights = tf.add(
     tf.zeros(ids.shape),

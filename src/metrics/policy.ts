@@ -12,7 +12,7 @@ import {
   lossPlan,
 } from './aggregation.js';
 import { type ResponseField, type RolloutBatch, assertBatch, requireTensors } from './batch.js';
-import { type KlPenalty, assertEstimator, klPenalty } from './kl.js';
+import { type KlEstimatorName, type KlPenalty, estimatorOf, klPenalty } from './kl.js';
 import { type Plan, runPlans } from './plan.js';
 import { type ClipRange, policyLoss, ppoKl, valueLoss } from './policy/losses.js';
 import {
@@ -106,8 +106,9 @@ export function policyPlan(
   batch: RolloutBatch,
   options: PolicyMetricsOptions = {},
   where = WHERE,
+  as = 'options',
 ): Plan<Metrics> | undefined {
-  const checked = checkedOptions(where, options);
+  const checked = checkedPolicyOptions(where, options, as);
   const { responseMask } = requireTensors(where, batch, ['responseMask']);
   const part = (...fields: readonly ResponseField[]): ResponsePart | undefined =>
     fields.every((field) => batch[field] !== undefined)
@@ -127,24 +128,25 @@ export function policyMetricsOf(
   options: PolicyMetricsOptions,
   where = WHERE,
 ): Metrics {
-  const { aggregation } = checkedOptions(where, options);
+  const { aggregation } = checkedPolicyOptions(where, options);
   return recordMetricsOf(tables, aggregation.semantics, lossFrom(cols, aggregation));
 }
 
-interface CheckedOptions {
+/** Checked options, without synonyms. */
+export interface CheckedPolicyOptions {
   readonly aggregation: LossAggregation;
   readonly range: ClipRange;
   readonly valueRange: number;
-  readonly klLossType: KlPenalty;
+  readonly klLossType: KlEstimatorName;
   /** Undefined without a penalty. */
-  readonly klPenaltyKind: KlPenalty | undefined;
+  readonly klPenaltyKind: KlEstimatorName | undefined;
 }
 
 /** The fields as inputs under their own names; undefined if the batch lacks one. */
 type PartOf = (...fields: readonly ResponseField[]) => ResponsePart | undefined;
 type Plans = Record<string, Plan<number>>;
 
-function updatePlans(part: PartOf, { aggregation, range }: CheckedOptions): Plans {
+function updatePlans(part: PartOf, { aggregation, range }: CheckedPolicyOptions): Plans {
   const { semantics } = aggregation;
   const plans: Plans = {};
   const moved = part('logProbs', 'oldLogProbs');
@@ -162,7 +164,7 @@ function updatePlans(part: PartOf, { aggregation, range }: CheckedOptions): Plan
   return plans;
 }
 
-function klPlans(part: PartOf, { aggregation, klLossType, klPenaltyKind }: CheckedOptions): Plans {
+function klPlans(part: PartOf, { aggregation, klLossType, klPenaltyKind }: CheckedPolicyOptions): Plans {
   const plans: Plans = {};
   const current = part('logProbs', 'refLogProbs');
   if (current !== undefined) {
@@ -177,7 +179,7 @@ function klPlans(part: PartOf, { aggregation, klLossType, klPenaltyKind }: Check
   return plans;
 }
 
-function criticPlans(part: PartOf, { aggregation, valueRange }: CheckedOptions): Plans {
+function criticPlans(part: PartOf, { aggregation, valueRange }: CheckedPolicyOptions): Plans {
   const { semantics } = aggregation;
   const plans: Plans = {};
   const predicted = part('valuePredictions');
@@ -193,8 +195,13 @@ function criticPlans(part: PartOf, { aggregation, valueRange }: CheckedOptions):
   return plans;
 }
 
-function checkedOptions(where: string, options: PolicyMetricsOptions): CheckedOptions {
-  assertOptions(where, options, {
+/** The options, with defaults. */
+export function checkedPolicyOptions(
+  where: string,
+  options: PolicyMetricsOptions,
+  as = 'options',
+): CheckedPolicyOptions {
+  const kinds = {
     ...aggLossKinds,
     clipRatio: 'number',
     clipRatioLow: 'number',
@@ -204,39 +211,43 @@ function checkedOptions(where: string, options: PolicyMetricsOptions): CheckedOp
     klLossType: 'any',
     useKlInReward: 'boolean',
     klPenalty: 'any',
-  });
+  } as const;
+  assertOptions(where, options, kinds, as);
   const { clipRatio = 0.2, clipRatioLow = clipRatio, clipRatioHigh = clipRatio, clipRatioC = 3 } = options;
   const { cliprangeValue = 0.5, klLossType = 'low_var_kl' } = options;
   const { useKlInReward = false, klPenalty: klPenaltyKind = 'kl' } = options;
   for (const [name, value] of Object.entries({ clipRatio, clipRatioLow, clipRatioHigh, cliprangeValue })) {
-    assertBound(where, name, value, { holds: value >= 0, expected: 'a finite number of at least 0' });
+    assertBound(where, `${as}.${name}`, value, {
+      holds: value >= 0,
+      expected: 'a finite number of at least 0',
+    });
   }
   // At 1 and below the bound would cut into the clip range itself; verl refuses it, too.
-  assertBound(where, 'clipRatioC', clipRatioC, {
+  assertBound(where, `${as}.clipRatioC`, clipRatioC, {
     holds: clipRatioC > 1,
     expected: 'a finite number above 1',
   });
-  assertEstimator(where, 'options.klLossType', klLossType);
-  assertEstimator(where, 'options.klPenalty', klPenaltyKind);
+  const lossKind = estimatorOf(where, `${as}.klLossType`, klLossType);
+  const penaltyKind = estimatorOf(where, `${as}.klPenalty`, klPenaltyKind);
   return {
-    aggregation: checkedAggregation(where, options),
+    aggregation: checkedAggregation(where, options, as),
     range: { low: clipRatioLow, high: clipRatioHigh, dual: clipRatioC },
     valueRange: cliprangeValue,
-    klLossType,
-    klPenaltyKind: useKlInReward ? klPenaltyKind : undefined,
+    klLossType: lossKind,
+    klPenaltyKind: useKlInReward ? penaltyKind : undefined,
   };
 }
 
 function assertBound(
   where: string,
-  name: string,
+  input: string,
   value: number,
   { holds, expected }: { readonly holds: boolean; readonly expected: string },
 ): void {
   if (holds && value < Infinity) return;
   throw new ValueError({
     where,
-    input: `options.${name}`,
+    input,
     expected,
     received: kindOf(value),
     remedy: "leave it out for verl's default",

@@ -1,6 +1,6 @@
 /** The mask of a response, from where it ends. */
 import * as tf from '@tensorflow/tfjs-core';
-import { ShapeError, ValueError } from '../errors.js';
+import { DtypeError, ShapeError, ValueError } from '../errors.js';
 import { kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 import { tidyWhere } from '../kernels/resident-ops.js';
@@ -11,8 +11,8 @@ const WHERE = 'responseMaskFromEos';
  * 1 for every token up to the first that ends the response, that one included; 0 behind it. A row without an end is
  * all 1: it was cut off.
  *
- * @param responses `[B, T]` token ids
- * @param eosTokens the id or ids that end a response
+ * @param responses `[B, T]` token ids, int32 or float32
+ * @param eosTokens the id or ids that end a response, below 2^24
  * @returns int32 `[B, T]` on the backend of the ids, made there: nothing is read back. It belongs to the caller or his
  *   `tf.tidy`
  * @throws ShapeError for ids of another rank, ValueError for tokens that are none, DtypeError, DisposedTensorError,
@@ -31,6 +31,15 @@ export function responseMaskFromEos(responses: tf.Tensor, eosTokens: number | re
       remedy: 'pass the token ids of the response part, padded to one width',
     });
   }
+  if (responses.dtype === 'bool') {
+    throw new DtypeError({
+      where: WHERE,
+      input: 'responses',
+      expected: 'token ids, int32',
+      received: 'dtype bool',
+      remedy: 'pass the ids, and not a mask of them',
+    });
+  }
   const ends = endsOf(eosTokens);
   const [, cols] = responses.shape as [number, number];
   if (responses.size === 0) return tf.cast(responses, 'int32');
@@ -43,15 +52,25 @@ export function responseMaskFromEos(responses: tf.Tensor, eosTokens: number | re
   });
 }
 
+/** Ids nearer to 0 than this are what they are in float32, too: some devices compare int32 as such. */
+const ID_LIMIT = 2 ** 24;
+
 function endsOf(eosTokens: unknown): readonly number[] {
-  const ends: unknown = typeof eosTokens === 'number' ? [eosTokens] : eosTokens;
-  const isEnd = (token: unknown): token is number => Number.isSafeInteger(token);
-  if (Array.isArray(ends) && ends.length > 0 && ends.every(isEnd)) return ends;
+  const given: unknown = typeof eosTokens === 'number' ? [eosTokens] : eosTokens;
+  const ends: readonly unknown[] | undefined = Array.isArray(given) ? Array.from(given) : undefined;
+  const isEnd = (token: unknown): token is number =>
+    Number.isInteger(token) && Math.abs(token as number) < ID_LIMIT;
+  if (ends !== undefined && ends.length > 0 && ends.every(isEnd)) return ends;
   throw new ValueError({
     where: WHERE,
     input: 'eosTokens',
-    expected: 'a token id, or a list of one or more',
-    received: Array.isArray(ends) ? kindOf(ends.find((token) => !isEnd(token)) ?? 'none') : kindOf(eosTokens),
+    expected: `a token id below ${ID_LIMIT}, or a list of one or more`,
+    received:
+      ends === undefined
+        ? kindOf(eosTokens)
+        : ends.length === 0
+          ? 'an empty list'
+          : kindOf(ends.find((token) => !isEnd(token))),
     remedy: 'pass the eos_token_id of the tokenizer',
   });
 }

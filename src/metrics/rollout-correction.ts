@@ -7,7 +7,7 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import type { Pending } from '../kernels/index.js';
 import { type MomentsTable, retainTensor } from '../kernels/index.js';
-import { denseWindow } from '../kernels/moments/pass.js';
+import { type MaskedExpression, denseWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { type Plan, plan, runPlans } from './plan.js';
 import { responseShape } from './response-windows.js';
@@ -111,20 +111,30 @@ export function rolloutCorrectionPlan(
   batch: RolloutBatch,
   options: RolloutCorrectionOptions = {},
   where = WHERE,
+  as = 'options',
 ): Plan<RolloutCorrectionReport> {
-  const settings = correctionSettings(where, options);
+  const settings = correctionSettings(where, options, as);
   const { responseMask, ...inputs } = requireTensors(where, batch, FIELDS);
-  const channels = {
-    ...weightChannels(settings.weighting, settings.semantics),
-    ...rejectionChannels(settings.rejections),
-    ...offPolicyChannels(settings.semantics),
-  };
+  const channels = correctionChannels(settings);
   return plan({
     inputs,
     masks: { response: denseWindow(responseMask, responseMask.shape[1]!) },
     channels,
-    finish: (tables) => correctionReport(tables, settings),
+    finish: (tables) => correctionReport(tables as CorrectionTables, settings),
   });
+}
+
+/** What is computed of every token. */
+export function correctionChannels({
+  semantics,
+  weighting,
+  rejections,
+}: CorrectionSettings): Record<string, MaskedExpression> {
+  return {
+    ...weightChannels(weighting, semantics),
+    ...rejectionChannels(rejections),
+    ...offPolicyChannels(semantics),
+  };
 }
 
 /** One row per row of the batch. */

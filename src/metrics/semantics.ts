@@ -11,11 +11,15 @@ export const semanticsNames = ['recommended', 'verl-2026-08', 'verl-2026-01'] as
 export type Semantics = (typeof semanticsNames)[number];
 
 /** @throws ValueError for anything that is not one of `semanticsNames` */
-export function assertSemantics(where: string, semantics: string): asserts semantics is Semantics {
+export function assertSemantics(
+  where: string,
+  semantics: string,
+  input = 'options.semantics',
+): asserts semantics is Semantics {
   if ((semanticsNames as readonly string[]).includes(semantics)) return;
   throw new ValueError({
     where,
-    input: 'semantics',
+    input,
     expected: `one of ${semanticsNames.join(', ')}`,
     received: kindOf(semantics),
     remedy: "leave it out for 'recommended'",

@@ -61,9 +61,10 @@ export function throughputMetrics(
 /**
  * Seconds of the step.
  *
+ * @param as what the caller knows the number of GPUs as
  * @throws MissingInputError without them, ValueError for a number of GPUs that is none
  */
-export function stepSeconds(where: string, { step }: TimingRaw, nGpus: number): number {
+export function stepSeconds(where: string, { step }: TimingRaw, nGpus: number, as = 'nGpus'): number {
   if (step === undefined) {
     throw new MissingInputError({
       where,
@@ -76,7 +77,7 @@ export function stepSeconds(where: string, { step }: TimingRaw, nGpus: number): 
   if (typeof nGpus !== 'number' || !(nGpus >= 0 && nGpus < Infinity)) {
     throw new ValueError({
       where,
-      input: 'nGpus',
+      input: as,
       expected: 'a number of GPUs',
       received: kindOf(nGpus),
       remedy: 'pass the number of devices that the tokens were processed on, 1 on a CPU',

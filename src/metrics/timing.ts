@@ -38,7 +38,7 @@ const WHERE = 'computeTimingMetrics';
  *
  * @param batch needs attention_mask and the response width, or prompt_length and response_length
  * @param timingRaw seconds by stage
- * @throws MissingInputError, ValueError for a time that is no number, ShapeError, DtypeError, DisposedTensorError
+ * @throws MissingInputError, ValueError for a time that is no number or negative, ShapeError, DtypeError, DisposedTensorError
  * @source verl, trainer/ppo/metric_utils.py, compute_timing_metrics
  * @example  await computeTimingMetrics(batch, { gen: 12.5, update_actor: 8.1, step: 24 });
  */
@@ -82,20 +82,28 @@ export function timingsOf(timingRaw: TimingRaw, lengths: RowLengths, semantics: 
   return metrics;
 }
 
-/** @throws MissingInputError for no timings at all, ValueError for what is no record or one that is no number */
-export function assertTimings(where: string, timingRaw: TimingRaw): void {
-  assertNamed(where, 'timingRaw', timingRaw, {
+/**
+ * NaN passes: it is what a timer says that never started, and shows in the result.
+ *
+ * @param as what the caller knows the timings as
+ * @throws MissingInputError for no timings at all, ValueError for what is no record or one that is no number of seconds
+ */
+export function assertTimings(where: string, timingRaw: TimingRaw, as = 'timingRaw'): void {
+  assertNamed(where, as, timingRaw, {
     expected: 'a record of seconds by stage',
     remedy: 'pass {} if nothing was timed',
   });
   for (const [stage, seconds] of Object.entries<unknown>(timingRaw)) {
-    if (typeof seconds === 'number') continue;
+    if (typeof seconds === 'number' && !(seconds < 0)) continue;
     throw new ValueError({
       where,
-      input: `timingRaw.${stage}`,
-      expected: 'a number of seconds',
+      input: `${as}.${stage}`,
+      expected: 'a number of seconds, 0 or more',
       received: kindOf(seconds),
-      remedy: 'convert it to a number first',
+      remedy:
+        typeof seconds === 'number'
+          ? 'take the times from one clock that never goes back, e.g. performance.now()'
+          : 'convert it to a number first',
     });
   }
 }

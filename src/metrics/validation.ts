@@ -27,7 +27,10 @@ export type EstimatorName = (typeof estimatorNames)[number];
 
 /** Options of `processValidationMetrics`. */
 export interface ValidationOptions {
-  /** Closed forms (default), or random draws for comparison with runs that had no others. */
+  /**
+   * Closed forms (default), or random draws for comparison with runs that had no others, and for prompts of many samples:
+   * the exact majority costs about N^2.5 per prompt whose labels are many, the draws N, see docs/numerics.md.
+   */
   readonly estimator?: EstimatorName | undefined;
   /**
    * Whether a sample can be drawn more than once (default): the estimand of verl's bootstrap, below pass@k for best.
@@ -36,7 +39,7 @@ export interface ValidationOptions {
   readonly replacement?: boolean | undefined;
   /** Of the bootstrap: an integer in [0, 2^32); default 42. */
   readonly seed?: number | undefined;
-  /** Draws of the bootstrap, 1 or more; default 1000. */
+  /** Draws of the bootstrap, 1 to 2^24; default 1000. */
   readonly nBootstrap?: number | undefined;
 }
 
@@ -48,7 +51,7 @@ export interface ValidationReport {
   readonly standardErrors: Metrics;
   /** Under the same keys: the prompts behind the number. */
   readonly prompts: Metrics;
-  /** Under `<source>/<variable>`: samples that were used, and those that could not be. */
+  /** Under `<source>/<variable>`: samples that were used, and those that could not be. Names are not escaped, see there. */
   readonly samples: Readonly<Record<string, SampleCounts>>;
 }
 
@@ -67,7 +70,8 @@ const VOTES = 'pred';
  * deviation of one draw, not an error: that is in `standardErrors`.
  *
  * Keys are `val-core/<source>/<variable>/<metric>` for mean, best and maj at the largest N of the variable `acc`, or
- * `reward` where a source has no `acc`; `val-aux/…` for all others.
+ * `reward` where a source has no `acc`; `val-aux/…` for all others. Names stand in keys as they are, as in verl: the
+ * variable `b/c` of a source `a` and the variable `c` of a source `a/b` would share theirs, so keep `/` out of one of them.
  *
  * What is no number or boolean is left out, N shrinks, and `samples` says how many. NaN makes everything of its
  * prompt NaN. The order of samples and prompts does not matter.

@@ -249,15 +249,19 @@ function metricsOf(proxies: VarianceProxies): Metrics {
 }
 
 /** @throws ValueError for a norm or semantics that is none */
-export function assertVarianceProxyOptions(where: string, options: VarianceProxyOptions): void {
-  assertOptions(where, options, { gradientNorm: 'number', semantics: 'any' });
+export function assertVarianceProxyOptions(
+  where: string,
+  options: VarianceProxyOptions,
+  as = 'options',
+): void {
+  assertOptions(where, options, { gradientNorm: 'number', semantics: 'any' }, as);
   const { gradientNorm, semantics = 'recommended' } = options;
   assertSemantics(where, semantics);
   // NaN and Infinity are what a diverged run has: they show in the result.
   if (gradientNorm === undefined || !(gradientNorm < 0)) return;
   throw new ValueError({
     where,
-    input: 'options.gradientNorm',
+    input: `${as}.gradientNorm`,
     expected: 'a norm, at least 0',
     received: kindOf(gradientNorm),
     remedy: 'pass the norm of the gradient before clipping, e.g. the metric actor/grad_norm',

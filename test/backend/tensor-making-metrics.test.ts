@@ -31,6 +31,44 @@ describe('whitening', () => {
     });
   });
 
+  test.each<[string, readonly number[]]>([
+    ['beyond what float32 counts', [100_000_001, 100_000_002, 100_000_003]],
+    ['across a boundary of their parts', [65_535, 65_536, 65_537, 65_537]],
+    ['around 0', [-70_000, -1, 0, 1, 70_001]],
+    ['at the ends of int32', [2 ** 31 - 1, 2 ** 31 - 2, 2 ** 31 - 3, 2 ** 31 - 64, 2 ** 31 - 65]],
+    ['from one end to the other', [2 ** 31 - 1, -(2 ** 31), 0, 12_345]],
+  ])('of integers %s keeps their differences', async (_where, numbers) => {
+    const mean = numbers.reduce((sum, x) => sum + x, 0) / numbers.length;
+    const variance = numbers.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (numbers.length - 1);
+    const values = deviceTensor({ shape: [numbers.length], dtype: 'int32', values: [...numbers] });
+    const whitened = await maskedWhiten(values);
+    const expected = numbers.map((x) => (x - mean) / Math.sqrt(variance + 1e-8));
+    expect(Array.from(await whitened.data())).toBeCloseToReference(expected, { rel: 1e-5, abs: 1e-6 });
+    tf.dispose([values, whitened]);
+  });
+
+  test.each<[string, readonly number[]]>([
+    ['as far from each other as float32 reaches', [3e38, -3e38, 1e38, 0]],
+    ['near its end', [3e38, 2.9e38, 3.1e38]],
+    ['whose squares it does not have', [1e30, -1e30, 3e30]],
+  ])('of numbers %s', async (_what, given) => {
+    const numbers = given.map(Math.fround);
+    const mean = numbers.reduce((sum, x) => sum + x / numbers.length, 0);
+    const variance = numbers.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (numbers.length - 1);
+    const values = deviceTensor({ shape: [numbers.length], values: numbers });
+    const [whitened, kept] = [
+      await maskedWhiten(values),
+      await maskedWhiten(values, undefined, { shiftMean: false }),
+    ];
+    const expected = numbers.map((x) => (x - mean) / Math.sqrt(variance));
+    expect(Array.from(await whitened.data())).toBeCloseToReference(expected, { rel: 1e-4, abs: 1e-5 });
+    expect(Array.from(await kept.data())).toBeCloseToReference(
+      numbers.map(() => mean),
+      { rel: 1e-5 },
+    );
+    tf.dispose([values, whitened, kept]);
+  });
+
   test('without a spread, or of one value, is 0, or undefined', async () => {
     const values = deviceTensor({ shape: [3], values: [2, 2, 5] });
     const [two, one] = [
@@ -72,6 +110,21 @@ describe('the mask of a response', () => {
     }
   });
 
+  test('is refused for ids that would become others', () => {
+    const grid = (dtype: 'int32' | 'float32' | 'bool'): tf.Tensor => tf.zeros([1, 2], dtype);
+    const [ints, floats, flags] = [grid('int32'), grid('float32'), grid('bool')];
+    for (const wrong of [2 ** 24, 2 ** 31, 2 ** 32 + 7, -(2 ** 31) - 1]) {
+      expect(() => responseMaskFromEos(ints, [0, wrong])).toThrow(ValueError);
+      expect(() => responseMaskFromEos(ints, wrong)).toThrow(`the number ${wrong}`);
+    }
+    expect(() => responseMaskFromEos(floats, 2 ** 24)).toThrow(ValueError);
+    expect(() => responseMaskFromEos(flags, 1)).toThrow(DtypeError);
+    expect(() => responseMaskFromEos(ints, [])).toThrow('got an empty list');
+    // eslint-disable-next-line no-sparse-arrays -- a hole is no id
+    expect(() => responseMaskFromEos(ints, [, 1] as number[])).toThrow('got undefined');
+    tf.dispose([ints, floats, flags]);
+  });
+
   test('is empty for an empty batch, and refused for ids that are no matrix', () => {
     const [none, flat] = [tf.zeros([0, 4], 'int32'), tf.zeros([4], 'int32')];
     const mask = responseMaskFromEos(none, 1);
@@ -98,6 +151,24 @@ describe('loads of experts', () => {
     const metrics = await computeMoeMetrics(routed, without, { numExperts: 2 });
     expect(metrics['rollout/moe/max_vio/layer_0']).toBe(0);
     tf.dispose([routed, mask, without]);
+  });
+
+  test('a negative expert is an expert that is wrong, not a number of experts', async () => {
+    const [routed, mask] = [experts([-1, 1, 0, 1]), ones(4)];
+    const refusal = expect(computeMoeMetrics(routed, mask, { numExperts: 2 })).rejects;
+    await refusal.toThrow(ValueError);
+    await refusal.toThrow(/computeMoeMetrics: routedExperts: .*negative one, 1 times/);
+    tf.dispose([routed, mask]);
+  });
+
+  test('more experts than can be counted are refused', async () => {
+    const [routed, mask] = [experts([0, 1]), ones(2)];
+    for (const numExperts of [2 ** 22 + 1, 3e8, 2 ** 31, 2 ** 40]) {
+      const refusal = expect(computeMoeMetrics(routed, mask, { numExperts })).rejects;
+      await refusal.toThrow(ValueError);
+      await refusal.toThrow(/options\.numExperts.*at most 4194304/s);
+    }
+    tf.dispose([routed, mask]);
   });
 
   test('one read-back, and nothing left behind', async () => {

@@ -119,6 +119,7 @@ export class Histogram {
       });
     }
     assertOptions(where, options, { min: 'number', max: 'number', nonFinite: 'any' });
+    assertExtremes(where, options);
     const { nonFinite } = checkedOptions(where, { nonFinite: options.nonFinite });
     const isAll = nonFinite === 'propagate';
     if (isAll && this.nan > 0) return NaN;
@@ -170,6 +171,19 @@ export class Histogram {
     // Comparisons with what is not known are false.
     return value < min ? min : value > max ? max : value;
   }
+}
+
+/** @throws ValueError for a smallest element above the largest */
+function assertExtremes(where: string, { min = NaN, max = NaN }: QuantileOptions): void {
+  // With one that is not known the comparison is false.
+  if (!(min > max)) return;
+  throw new ValueError({
+    where,
+    input: 'options.min',
+    expected: `at most options.max, ${max}`,
+    received: kindOf(min),
+    remedy: 'pass min and max of the elements that the histogram is of, or leave both out',
+  });
 }
 
 /** The row of `SLOTS` counts that a kernel made, from `start` on. */

@@ -82,35 +82,48 @@ export interface CorrectionSettings {
 /**
  * Reads the options.
  *
+ * @param as what the caller knows the options as
  * @throws ValueError naming the option and what it can be
  */
-export function correctionSettings(where: string, options: RolloutCorrectionOptions): CorrectionSettings {
-  assertOptions(where, options, {
+export function correctionSettings(
+  where: string,
+  options: RolloutCorrectionOptions,
+  as = 'options',
+): CorrectionSettings {
+  const kinds = {
     rolloutIs: 'string',
     rolloutIsThreshold: 'any',
     rolloutRs: 'string',
     rolloutRsThreshold: 'any',
     batchNormalize: 'boolean',
     semantics: 'any',
-  });
+  } as const;
+  assertOptions(where, options, kinds, as);
+  const at: Place = { where, as };
   const { rolloutIs, rolloutIsThreshold = 2, rolloutRs, rolloutRsThreshold } = options;
   const { batchNormalize = false, semantics = 'recommended' } = options;
   assertSemantics(where, semantics);
-  const level = rolloutIs === undefined ? undefined : weightLevel(where, rolloutIs);
-  const bounds = weightBounds(where, rolloutIsThreshold);
+  const level = rolloutIs === undefined ? undefined : weightLevel(at, rolloutIs);
+  const bounds = weightBounds(at, rolloutIsThreshold);
   return {
     semantics,
     weighting: level && { level, ...bounds, batchNormalize },
-    rejections: rolloutRs === undefined ? [] : rejectionsOf(where, rolloutRs, rolloutRsThreshold),
+    rejections: rolloutRs === undefined ? [] : rejectionsOf(at, rolloutRs, rolloutRsThreshold),
   };
 }
 
-function weightLevel(where: string, given: string): WeightLevel {
+/** The public function, and what its caller knows the options as. */
+interface Place {
+  readonly where: string;
+  readonly as: string;
+}
+
+function weightLevel({ where, as }: Place, given: string): WeightLevel {
   const level = weightLevels.find((name) => name === given);
   if (level !== undefined) return level;
   throw new ValueError({
     where,
-    input: 'options.rolloutIs',
+    input: `${as}.rolloutIs`,
     expected: `one of ${weightLevels.join(', ')}`,
     received: kindOf(given),
     remedy: 'leave it out for no weights',
@@ -118,49 +131,49 @@ function weightLevel(where: string, given: string): WeightLevel {
 }
 
 const WEIGHT_THRESHOLD = {
-  input: 'options.rolloutIsThreshold',
   expected: "a positive number, or a range of two as 'lower_upper'",
   remedy: "pass e.g. 2 to truncate weights, or '0.5_5' to zero what is outside of a range",
 };
 
-function weightBounds(where: string, threshold: unknown): Pick<Weighting, 'lower' | 'upper'> {
+function weightBounds({ where, as }: Place, threshold: unknown): Pick<Weighting, 'lower' | 'upper'> {
   const read = typeof threshold === 'string' ? rangeOf(threshold) : { upper: threshold };
   if (isRange(read)) return { lower: read.lower, upper: read.upper };
-  throw new ValueError({ where, ...WEIGHT_THRESHOLD, received: kindOf(threshold) });
+  const input = `${as}.rolloutIsThreshold`;
+  throw new ValueError({ where, input, ...WEIGHT_THRESHOLD, received: kindOf(threshold) });
 }
 
-function rejectionsOf(where: string, given: string, threshold: unknown): Rejection[] {
+function rejectionsOf(at: Place, given: string, threshold: unknown): Rejection[] {
   const names = [...new Set(partsOf(given))];
   const stranger = names.find((name) => !(rejectionNames as readonly string[]).includes(name));
   if (names.length === 0 || stranger !== undefined) {
     throw new ValueError({
-      where,
-      input: 'options.rolloutRs',
+      where: at.where,
+      input: `${at.as}.rolloutRs`,
       expected: `names from ${rejectionNames.join(', ')}, separated by commas`,
       received: kindOf(stranger ?? given),
       remedy: 'leave it out to reject nothing',
     });
   }
-  const specs = thresholdsOf(where, names, threshold);
-  return names.map((name, i) => rejectionOf(where, name as RejectionName, specs[i]!));
+  const specs = thresholdsOf(at, names, threshold);
+  return names.map((name, i) => rejectionOf(at, name as RejectionName, specs[i]!));
 }
 
 /** As many thresholds as names. */
-function thresholdsOf(where: string, names: readonly string[], threshold: unknown): string[] {
+function thresholdsOf({ where, as }: Place, names: readonly string[], threshold: unknown): string[] {
   const isGiven = typeof threshold === 'string' || typeof threshold === 'number';
   const specs = isGiven ? partsOf(String(threshold)) : [];
   if (specs.length === names.length) return specs;
   if (specs.length === 1) return names.map(() => specs[0]!);
   throw new ValueError({
     where,
-    input: 'options.rolloutRsThreshold',
+    input: `${as}.rolloutRsThreshold`,
     expected: `one threshold, or ${names.length} separated by commas, one for each of ${names.join(', ')}`,
     received: kindOf(threshold),
     remedy: "pass e.g. '0.5_2' for k1, '0.1' for k2 and k3",
   });
 }
 
-function rejectionOf(where: string, name: RejectionName, spec: string): Rejection {
+function rejectionOf({ where, as }: Place, name: RejectionName, spec: string): Rejection {
   const estimator = name.slice(-2) as Estimator;
   const aggregate = name.slice(0, -3) as Aggregate;
   const read = rangeOf(spec);
@@ -173,7 +186,7 @@ function rejectionOf(where: string, name: RejectionName, spec: string): Rejectio
   }
   throw new ValueError({
     where,
-    input: 'options.rolloutRsThreshold',
+    input: `${as}.rolloutRsThreshold`,
     expected: isRatio
       ? `for ${name} a positive range 'lower_upper' with lower ≤ upper, or one number ≥ 1`
       : `for ${name} one positive number, the largest value that is kept`,

@@ -2,7 +2,15 @@
 import { MomentsTable } from '../../kernels/index.js';
 import type { GroupId } from '../groups.js';
 import type { RowLengths } from '../lengths.js';
-import type { FamilyOptions, FamilyTables, Skipped, StepFamily, TensorFamily } from './families.js';
+import { effectiveOptions } from './effective-options.js';
+import {
+  type FamilyOptions,
+  type FamilyTables,
+  type Skipped,
+  type StepFamily,
+  type TensorFamily,
+  tensorFamilies,
+} from './families.js';
 
 /** What a state holds. Lists have one entry per row. */
 export interface StateContents {
@@ -24,27 +32,61 @@ export interface StateContents {
   readonly globalTokenNum: Float64Array | undefined;
 }
 
-/** What keeps two states from being parts of one step; undefined if nothing does. */
-export function differenceOf(a: StateContents, b: StateContents): string | undefined {
-  const inputsOf = ({ tables, lengths, ...contents }: StateContents): unknown => [
-    Object.entries(tables).map(([family, own]) => [family, Object.keys(own)]),
-    typeof lengths,
-    ...(['numTurns', 'toolCallCounts', 'groups'] as const).map((field) => contents[field] === undefined),
-  ];
-  const tokensOf = ({ globalTokenNum }: StateContents): unknown => globalTokenNum && [...globalTokenNum];
-  const isSame = (of: (contents: StateContents) => unknown): boolean =>
-    JSON.stringify(of(a)) === JSON.stringify(of(b));
-  if (!isSame(({ options, families }) => [sorted(options), families])) return 'options';
-  if (!isSame(inputsOf)) return 'inputs and families';
-  return isSame(tokensOf) ? undefined : 'list of global_token_num, which is of all ranks,';
+/** What two states differ in, and how. */
+export interface Difference {
+  /** As a part of the states, e.g. `options.semantics`. */
+  readonly part: string;
+  readonly expected: string;
+  readonly received: string;
 }
 
-/** The same options in one order, whatever order they were written in. */
-function sorted(value: unknown): unknown {
-  if (typeof value === 'number') return String(value); // JSON has no infinities
-  if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).filter(([, own]) => own !== undefined);
-  return entries.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, own]) => [name, sorted(own)]);
+/** What keeps two states from being parts of one step; undefined if nothing does. */
+export function differenceOf(where: string, a: StateContents, b: StateContents): Difference | undefined {
+  const [ofA, ofB] = [partsOf(where, a), partsOf(where, b)];
+  for (const [part, expected] of ofA) {
+    const received = ofB.get(part);
+    if (received !== expected && !(isAbsent(expected) && isAbsent(received))) {
+      return { part, expected: brief(expected), received: brief(received ?? ABSENT) };
+    }
+  }
+  const more = [...ofB].find(([part]) => !ofA.has(part));
+  return more && { part: more[0], expected: ABSENT, received: brief(more[1]) };
+}
+
+const ABSENT = 'none';
+
+/** Whatever the reason. */
+function isAbsent(text: string | undefined): boolean {
+  return text === undefined || text === ABSENT || text.startsWith(`${ABSENT} (`);
+}
+
+function brief(text: string): string {
+  return text.length > 160 ? `${text.slice(0, 160)}…` : text;
+}
+
+/** All that must be the same in two states, by name. */
+function partsOf(where: string, contents: StateContents): Map<string, string> {
+  const { options, families, tables, skipped, lengths, globalTokenNum } = contents;
+  const parts = Object.entries(effectiveOptions(where, options, families)).map(
+    ([name, value]) => [`options.${name}`, value] as const,
+  );
+  return new Map<string, string>([
+    ...parts,
+    ...tensorFamilies.map((family): [string, string] => {
+      const own = tables[family];
+      const why = skipped[family] === undefined ? ABSENT : `none (${skipped[family]})`;
+      return [`family ${family}`, own === undefined ? why : `one of ${Object.keys(own).sort().join(', ')}`];
+    }),
+    ['lengths of the rows', typeof lengths === 'string' ? `none (${lengths})` : 'known'],
+    ...(['numTurns', 'toolCallCounts'] as const).map((field): [string, string] => [
+      `batch.${field}`,
+      contents[field] === undefined ? ABSENT : 'a list',
+    ]),
+    [
+      'batch.globalTokenNum (global_token_num, which is of all ranks)',
+      globalTokenNum === undefined ? ABSENT : `[${globalTokenNum.join(', ')}]`,
+    ],
+  ]);
 }
 
 /** The contents of all, in this order, which fit each other. */

@@ -2,38 +2,27 @@
  * A step's state as bytes: a header in JSON that says what there is, then all numbers as float64.
  *
  *   0  uint32   mark, which also tells the byte order
- *   4  uint32   bytes of the header, a multiple of 8
- *   8  header   JSON in UTF-8, padded with spaces
+ *   4  uint32   number of this format
+ *   8  uint32   bytes of the header, a multiple of 8
+ *  12  uint32   checksum of everything else
+ *  16  header   JSON in UTF-8, padded with spaces
  *      float64  the tables, each once though families share them; lengths; columns; global_token_num
  */
 import { ValueError } from '../../errors.js';
 import { kindOf } from '../../kernels/arguments.js';
-import { MomentsTable } from '../../kernels/index.js';
+import { type MomentsRow, MomentsTable } from '../../kernels/index.js';
 import type { GroupId } from '../groups.js';
+import { checksumBut } from './checksum.js';
 import type { StateContents } from './contents.js';
-import { type FamilyOptions, type FamilyTables, type TensorFamily, tensorFamilies } from './families.js';
+import type { FamilyTables, TensorFamily } from './families.js';
+import { type Header, faultOf } from './header.js';
 
 const MARK = 0x54535431;
-const FORMAT = 1;
-const PREFIX = 8;
-
-interface Header extends Pick<
-  StateContents,
-  'rows' | 'skipped' | 'families' | 'responseWidth' | 'promptWidth'
-> {
-  readonly format: number;
-  readonly options: FamilyOptions;
-  /** By family and channel, which of the tables. */
-  readonly channels: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  readonly tables: number;
-  /** Why the lengths are unknown; undefined if they follow. */
-  readonly unknownLengths?: string;
-  readonly hasNumTurns: boolean;
-  readonly hasToolCallCounts: boolean;
-  readonly groups?: readonly string[];
-  /** Entries of global_token_num. */
-  readonly globalTokens?: number;
-}
+const FORMAT = 2;
+/** Bytes before the header. */
+const PREFIX = 16;
+/** Which of the words is the checksum. */
+const CHECKSUM_AT = 3;
 
 /** The state as bytes. */
 export function encodeState(contents: StateContents): Uint8Array {
@@ -51,7 +40,6 @@ export function encodeState(contents: StateContents): Uint8Array {
     ]),
   );
   const header: Header = {
-    format: FORMAT,
     ...{ rows, skipped, families, responseWidth, promptWidth, options, channels },
     tables: tables.size,
     ...(typeof lengths === 'string' && { unknownLengths: lengths }),
@@ -69,17 +57,19 @@ export function encodeState(contents: StateContents): Uint8Array {
   const headerBytes = Math.ceil(text.length / 8) * 8;
   const size = PREFIX + headerBytes + body.reduce((sum, list) => sum + list.byteLength, 0);
   const bytes = new Uint8Array(size);
-  new Uint32Array(bytes.buffer, 0, 2).set([MARK, headerBytes]);
+  const words = new Uint32Array(bytes.buffer);
+  words.set([MARK, FORMAT, headerBytes]);
   bytes.fill(0x20, PREFIX, PREFIX + headerBytes).set(text, PREFIX);
   let at = PREFIX + headerBytes;
   for (const list of body) {
     new Float64Array(bytes.buffer, at, list.length).set(list);
     at += list.byteLength;
   }
+  words[CHECKSUM_AT] = checksumBut(CHECKSUM_AT, words);
   return bytes;
 }
 
-/** @throws ValueError for what `encodeState` did not make */
+/** @throws ValueError for what `encodeState` did not make, whatever it is and however little of it is changed */
 export function decodeState(where: string, bytes: Uint8Array): StateContents {
   const refuse = (received: string): never => {
     throw new ValueError({
@@ -91,19 +81,24 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
     });
   };
   if (!(bytes instanceof Uint8Array)) return refuse(kindOf(bytes));
-  // Bytes that came in a larger buffer may begin anywhere in it; float64 may not.
-  const { buffer } = bytes.slice();
-  if (buffer.byteLength < PREFIX) return refuse(`${buffer.byteLength} bytes`);
-  const [mark, headerBytes] = new Uint32Array(buffer, 0, 2) as unknown as [number, number];
+  // Bytes that came in a larger buffer may begin anywhere in it; float64 may not. Not slice(): Node's Buffers share theirs.
+  const { buffer } = new Uint8Array(bytes);
+  const { byteLength } = buffer;
+  if (byteLength < PREFIX || byteLength % 8 !== 0) return refuse(`${byteLength} bytes`);
+  const words = new Uint32Array(buffer);
+  const [mark, format, headerBytes, checksum] = words as unknown as [number, number, number, number];
   if (mark !== MARK) return refuse('bytes of something else');
+  if (format !== FORMAT) return refuse(`bytes of format ${format}, which is not ${FORMAT}`);
+  if (checksum !== checksumBut(CHECKSUM_AT, words))
+    return refuse('a part of them, or bytes that were changed');
   const bodyAt = PREFIX + headerBytes;
-  if (headerBytes % 8 !== 0 || bodyAt > buffer.byteLength) return refuse('a part of them');
-  const header = headerOf(new TextDecoder().decode(new Uint8Array(buffer, PREFIX, headerBytes)));
-  if (header === undefined) return refuse('bytes of another version');
+  if (headerBytes % 8 !== 0 || bodyAt > byteLength) return refuse('a part of them');
+  const header = headerOf(where, new TextDecoder().decode(new Uint8Array(buffer, PREFIX, headerBytes)));
+  if (typeof header === 'string') return refuse(`bytes with ${header}`);
   const { rows, tables: count, unknownLengths, hasNumTurns, hasToolCallCounts, globalTokens } = header;
   const columns = (unknownLengths === undefined ? 2 : 0) + Number(hasNumTurns) + Number(hasToolCallCounts);
   const numbers = rows * (count * MomentsTable.WIDTH + columns) + (globalTokens ?? 0);
-  if (bodyAt + 8 * numbers !== buffer.byteLength) return refuse('a part of them, or more');
+  if (bodyAt + 8 * numbers !== byteLength) return refuse('a part of them, or more');
 
   let at = bodyAt;
   const next = (length: number): Float64Array => {
@@ -111,10 +106,15 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
     at += list.byteLength;
     return list;
   };
+  const counts = (what: string, length: number): Float64Array => {
+    const list = next(length);
+    const stranger = list.find((count) => !(count >= 0 && count < Infinity));
+    return stranger === undefined ? list : refuse(`bytes with the number ${stranger} of ${what}`);
+  };
   const tables = Array.from({ length: count }, () => {
     const table = new MomentsTable(rows);
     table.cells.set(next(rows * MomentsTable.WIDTH));
-    return table;
+    return [...table].every(isRow) ? table : refuse('bytes with moments that count nothing');
   });
   const tablesOf = (places: Readonly<Record<string, number>>): FamilyTables =>
     Object.fromEntries(Object.entries(places).map(([channel, place]) => [channel, tables[place]!]));
@@ -124,23 +124,32 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
     tables: Object.fromEntries(
       Object.entries(channels).map(([family, places]) => [family as TensorFamily, tablesOf(places)]),
     ),
-    lengths: unknownLengths ?? { prompt: next(rows), response: next(rows) },
-    numTurns: hasNumTurns ? next(rows) : undefined,
-    toolCallCounts: hasToolCallCounts ? next(rows) : undefined,
+    lengths: unknownLengths ?? {
+      prompt: counts('prompt tokens', rows),
+      response: counts('response tokens', rows),
+    },
+    numTurns: hasNumTurns ? counts('turns', rows) : undefined,
+    toolCallCounts: hasToolCallCounts ? counts('tool calls', rows) : undefined,
     groups: groups?.map(unspelled),
-    globalTokenNum: globalTokens === undefined ? undefined : next(globalTokens),
+    globalTokenNum: globalTokens === undefined ? undefined : counts('tokens', globalTokens),
   };
 }
 
-/** The header, if it is one of this version. */
-function headerOf(text: string): Header | undefined {
+/** Whether a row can be one of selected elements. */
+function isRow({ count, nan, posInf, negInf }: MomentsRow): boolean {
+  const counts = [count, nan, posInf, negInf];
+  return counts.every((one) => Number.isSafeInteger(one) && one >= 0) && nan + posInf + negInf <= count;
+}
+
+/** The header, or what is wrong with it. */
+function headerOf(where: string, text: string): Header | string {
+  let header: unknown;
   try {
-    const header = JSON.parse(text, infinitiesRead) as Header;
-    const isKnown = (family: string): boolean => (tensorFamilies as readonly string[]).includes(family);
-    return header.format === FORMAT && Object.keys(header.channels).every(isKnown) ? header : undefined;
+    header = JSON.parse(text, infinitiesRead);
   } catch {
-    return undefined;
+    return 'a header that is no JSON';
   }
+  return faultOf(where, header) ?? (header as Header);
 }
 
 /** JSON has no infinities; among the options there can be some. No option is a text that looks like this. */

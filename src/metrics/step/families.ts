@@ -4,6 +4,7 @@ import { assertOptions, kindOf } from '../../kernels/arguments.js';
 import type { MomentsTable } from '../../kernels/index.js';
 import type { RolloutBatch } from '../batch.js';
 import { type DataTables, type LengthCaps, dataMetricsOf, dataPlan } from '../data.js';
+import type { NamedMask } from '../existing-tokens.js';
 import { type DebugTables, debugMetricsOf, debugPlan } from '../debug.js';
 import {
   type GroupId,
@@ -87,14 +88,19 @@ export function assertStateOptions(where: string, options: StepStateOptions): vo
   const families: unknown = options.families;
   if (families === undefined) return;
   const isKnown = (family: unknown): boolean => (stepFamilies as readonly unknown[]).includes(family);
-  if (Array.isArray(families) && families.length > 0 && families.every(isKnown)) return;
+  // A hole in a list is passed over by `every`, and by nothing that looks for it.
+  const list: readonly unknown[] | undefined = Array.isArray(families) ? Array.from(families) : undefined;
+  if (list !== undefined && list.length > 0 && list.every(isKnown)) return;
   throw new ValueError({
     where,
     input: 'options.families',
     expected: `a list of some of ${stepFamilies.join(', ')}`,
-    received: Array.isArray(families)
-      ? kindOf(families.find((family) => !isKnown(family)) ?? families)
-      : kindOf(families),
+    received:
+      list === undefined
+        ? kindOf(families)
+        : list.length === 0
+          ? 'an empty list'
+          : kindOf(list.find((family) => !isKnown(family))),
     remedy: 'leave it out for all that the batch allows',
   });
 }
@@ -108,17 +114,24 @@ export interface FamilyPlans {
   readonly skipped: Partial<Record<StepFamily, string>>;
 }
 
+/** What is known of the rows before a family is planned. */
+interface KnownRows {
+  /** The input that the lengths of the rows lack, if they lack one. */
+  readonly lengths: MissingInputError | undefined;
+  /** See `withExistingTokens`. */
+  readonly existing: NamedMask | undefined;
+}
+
 /**
  * Plans all wanted families.
  *
- * @param lengths the input that the lengths of the rows lack, if they lack one
  * @throws as the single functions do for inputs and options that do not fit; what lacks an input is skipped instead
  */
 export function planFamilies(
   where: string,
   batch: RolloutBatch,
   options: StepStateOptions,
-  lengths: MissingInputError | undefined,
+  { lengths, existing }: KnownRows,
 ): FamilyPlans {
   const { semantics = 'recommended', useCritic = batch.values !== undefined } = options;
   const { maxResponseLength, maxModelLength, rightAbove, groups, families } = options;
@@ -133,7 +146,7 @@ export function planFamilies(
   };
   offer('data', () => {
     if (lengths !== undefined) throw lengths;
-    return dataPlan(batch, { useCritic, maxResponseLength, maxModelLength, semantics }, where);
+    return dataPlan(batch, existing, { useCritic, maxResponseLength, maxModelLength, semantics }, where);
   });
   offer(
     'varianceProxy',
@@ -142,18 +155,25 @@ export function planFamilies(
       'the batch lacks an input, of which this revision says nothing',
   );
   offer('rolloutCorrection', () =>
-    rolloutCorrectionPlan(batch, { ...options.rolloutCorrection, semantics }, where),
+    rolloutCorrectionPlan(
+      batch,
+      { ...options.rolloutCorrection, semantics },
+      where,
+      'options.rolloutCorrection',
+    ),
   );
   offer('debug', () => debugPlan(batch, where));
   offer(
     'policy',
     () =>
-      policyPlan(batch, { ...options.policy, semantics }, where) ??
+      policyPlan(batch, { ...options.policy, semantics }, where, 'options.policy') ??
       'the batch has nothing that an update computed',
   );
   offer('kl', () => klPlan(batch, { semantics }, where));
   offer('groups', () =>
-    groups === undefined ? 'options.groups is missing' : groupPlan(batch, groups, { rightAbove }, where),
+    groups === undefined
+      ? 'options.groups is missing'
+      : groupPlan(batch, existing, groups, { rightAbove }, where),
   );
   return { plans, skipped };
 }

@@ -64,7 +64,7 @@ export class StepState {
    * @throws ValueError for facts that are none
    */
   metrics(facts: StepFacts = {}): Metrics {
-    assertFacts(METRICS, facts);
+    assertFacts(METRICS, facts, 'facts');
     const { lengths, tables, options, groups = [], globalTokenNum } = this.#contents;
     const { responseWidth, promptWidth, numTurns, toolCallCounts } = this.#contents;
     const known = typeof lengths === 'string' ? NO_LENGTHS : lengths;
@@ -94,8 +94,9 @@ export class StepState {
    *
    * Widths are those of the widest part, as if the rows had been padded to it.
    *
-   * @param states one or more, of the same options and of batches with the same inputs
-   * @throws ValueError for none, for what is no state, and for states that do not fit each other
+   * @param states one or more, of options to the same effect and of batches with the same inputs
+   * @throws ValueError for none, for what is no state, and for states that do not fit each other, naming the option or
+   *   the family in which they differ
    */
   static merge(states: readonly StepState[]): StepState {
     const refuse = (input: string, expected: string, received: string): never => {
@@ -113,9 +114,10 @@ export class StepState {
     const all = list.map((state) => state.#contents) as [StateContents, ...StateContents[]];
     const [first, ...others] = all;
     for (const [i, other] of others.entries()) {
-      const difference = differenceOf(first, other);
+      const difference = differenceOf(MERGE, first, other);
       if (difference !== undefined) {
-        refuse(`states[${i + 1}]`, `the ${difference} of states[0]`, 'others');
+        const { part, expected, received } = difference;
+        refuse(`states[${i + 1}]: ${part}`, `that of states[0], ${expected}`, received);
       }
     }
     return new StepState(mergedContents(all));
@@ -135,13 +137,16 @@ export class StepState {
 /** For states whose lengths nobody knows; whoever needs them is left out. */
 const NO_LENGTHS: RowLengths = { prompt: new Float64Array(), response: new Float64Array() };
 
-/** @throws ValueError for facts that are none */
-export function assertFacts(where: string, facts: StepFacts): void {
-  assertOptions(where, facts, factKinds, 'facts');
+/**
+ * @param as what the caller knows the facts as
+ * @throws ValueError for facts that are none
+ */
+export function assertFacts(where: string, facts: StepFacts, as: 'facts' | 'options'): void {
+  assertOptions(where, facts, factKinds, as);
   const { timing, nGpus, gradientNorm } = facts;
-  assertVarianceProxyOptions(where, { gradientNorm });
-  if (timing !== undefined) assertTimings(where, timing);
-  if (nGpus !== undefined) stepSeconds(where, { step: 1 }, nGpus);
+  assertVarianceProxyOptions(where, { gradientNorm }, as);
+  if (timing !== undefined) assertTimings(where, timing, `${as}.timing`);
+  if (nGpus !== undefined) stepSeconds(where, { step: 1 }, nGpus, `${as}.nGpus`);
 }
 
 /** Why there are no metrics of time. */

@@ -6,10 +6,12 @@ import { MissingInputError } from '../../errors.js';
 import { assertOptions } from '../../kernels/arguments.js';
 import { Pending } from '../../kernels/index.js';
 import { type RolloutBatch, assertBatch, responseWidthOf } from '../batch.js';
+import { type NamedMask, withExistingTokens } from '../existing-tokens.js';
 import { type LengthsSource, lengthsSource, promptWidth, runWithLengths } from '../lengths.js';
 import type { Plan } from '../plan.js';
 import { usesLengthColumns } from '../semantics.js';
 import type { Metrics } from '../statistics.js';
+import { effectiveOptions } from './effective-options.js';
 import {
   type FamilyOptions,
   type FamilyTables,
@@ -66,7 +68,7 @@ export function stepMetrics(batch: RolloutBatch, options: StepMetricsOptions = {
   assertOptions(WHERE, options, { ...stateKinds, ...factKinds });
   assertStateOptions(WHERE, options);
   const { timing, nGpus, gradientNorm, ...asked } = options;
-  assertFacts(WHERE, { timing, nGpus, gradientNorm });
+  assertFacts(WHERE, { timing, nGpus, gradientNorm }, 'options');
   // The caller may go on timing while the numbers are on their way.
   const facts: StepFacts = { timing: timing && { ...timing }, nGpus, gradientNorm };
   const { state, skipped } = launchState(WHERE, batch, asked, facts);
@@ -108,54 +110,62 @@ function launchState(
   batch: RolloutBatch,
   options: StepStateOptions,
   facts: StepFacts | undefined,
-): { readonly state: Pending<StepState>; readonly skipped: Skipped } {
+): LaunchedState {
   assertBatch(where, batch);
   const { semantics = 'recommended', families, onSkipped } = options;
   const found = unlessMissing(() => lengthsSource(where, batch, usesLengthColumns(semantics)));
   const unknown = found instanceof MissingInputError ? found : undefined;
   const source = found instanceof MissingInputError ? NO_LENGTHS : found;
-  const { plans, skipped: ofTensors } = planFamilies(where, batch, options, unknown);
-  const { globalTokenNum } = batch;
-  const reason = unknown && reasonOf(unknown);
-  const host = { lengths: reason ?? NOT_YET, globalTokenNum: globalTokenNum && NONE, families };
-  const ofHost = facts === undefined ? {} : skippedOfHost(host, facts);
-  const skipped: Skipped = { ...ofTensors, ...ofHost };
-  for (const [family, why] of Object.entries(skipped)) onSkipped?.(family as StepFamily, why);
-  const ofTime = (['timing', 'throughput'] as const).filter(
-    (family) => families?.includes(family) !== false && !(family in ofHost),
-  );
-  const isSilent = facts === undefined ? reason !== undefined : ofTime.length === 0;
-  if (Object.keys(plans).length === 0 && isSilent) throw nothingToCompute(where, skipped);
-
-  const planned = Object.entries(plans).map(([family, plan]) => ({ family, plan: unfinished(plan) }));
+  const isWanted = (family: StepFamily): boolean => families?.includes(family) !== false;
   const groups = options.groups && Array.from(options.groups);
-  const contents = {
-    options: kept(options),
+  const own = kept(options);
+  // Also those of families that are not wanted: the state is finished and merged by them.
+  effectiveOptions(where, own, families);
+  const known = {
+    options: own,
     rows: batch.batchSize,
-    skipped: ofTensors,
     families: families && [...families],
     responseWidth: responseWidthOf(batch),
     promptWidth: promptWidth(batch),
     numTurns: batch.numTurns && Float64Array.from(batch.numTurns),
     toolCallCounts: batch.toolCallCounts && Float64Array.from(batch.toolCallCounts),
-    groups: plans.groups && groups,
-    globalTokenNum: globalTokenNum && Float64Array.from(globalTokenNum),
+    globalTokenNum: batch.globalTokenNum && Float64Array.from(batch.globalTokenNum),
   };
-  const launched = runWithLengths<readonly FamilyTables[]>(
-    where,
-    batch,
-    source,
-    planned.map(({ plan }) => plan),
-  );
-  const state = launched.map(
-    ([tables, lengths]) =>
-      new StepState({
-        ...contents,
-        tables: Object.fromEntries(planned.map(({ family }, i) => [family, tables[i]!])),
-        lengths: reason ?? lengths,
-      }),
-  );
-  return { state, skipped };
+  const launch = (existing: NamedMask | undefined): LaunchedState => {
+    const { plans, skipped: ofTensors } = planFamilies(where, batch, options, { lengths: unknown, existing });
+    const { globalTokenNum } = batch;
+    const reason = unknown && reasonOf(unknown);
+    const host = { lengths: reason ?? NOT_YET, globalTokenNum: globalTokenNum && NONE, families };
+    const ofHost = facts === undefined ? {} : skippedOfHost(host, facts);
+    const skipped: Skipped = { ...ofTensors, ...ofHost };
+    for (const [family, why] of Object.entries(skipped)) onSkipped?.(family as StepFamily, why);
+    const ofTime = (['timing', 'throughput'] as const).filter(
+      (family) => isWanted(family) && !(family in ofHost),
+    );
+    const isSilent = facts === undefined ? reason !== undefined : ofTime.length === 0;
+    if (Object.keys(plans).length === 0 && isSilent) throw nothingToCompute(where, skipped);
+
+    const planned = Object.entries(plans).map(([family, plan]) => ({ family, plan: unfinished(plan) }));
+    const contents = { ...known, skipped: ofTensors, groups: plans.groups && groups };
+    const asked = planned.map(({ plan }) => plan);
+    const state = runWithLengths<readonly FamilyTables[]>(where, batch, source, asked).map(
+      ([tables, lengths]) =>
+        new StepState({
+          ...contents,
+          tables: Object.fromEntries(planned.map(({ family }, i) => [family, tables[i]!])),
+          lengths: reason ?? lengths,
+        }),
+    );
+    return { state, skipped };
+  };
+  const asksWhichExist =
+    (isWanted('data') && semantics === 'recommended') || (isWanted('groups') && groups !== undefined);
+  return asksWhichExist ? withExistingTokens(where, batch, launch) : launch(undefined);
+}
+
+interface LaunchedState {
+  readonly state: Pending<StepState>;
+  readonly skipped: Skipped;
 }
 
 const NONE = new Float64Array();

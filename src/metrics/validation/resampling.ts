@@ -7,7 +7,7 @@ export type DrawIndex = (below: number) => number;
 
 /** Options of `bootstrapMetric`. */
 export interface BootstrapOptions {
-  /** Draws, 1 or more; default 1000. */
+  /** Draws, 1 to 2^24; default 1000. */
   readonly nBootstrap?: number | undefined;
   /** An integer in [0, 2^32); default 42. The same seed gives the same numbers. */
   readonly seed?: number | undefined;
@@ -21,7 +21,7 @@ const WHERE = 'bootstrapMetric';
  * The generator is seeded per call, so equal calls give equal numbers; they are not those of NumPy's generator.
  *
  * @param data what is drawn from, one element or more
- * @param subsetSize elements per draw, 1 or more
+ * @param subsetSize elements per draw, 1 to 2^24
  * @param reduceFns statistics of a draw; all see the same draws, in the same order
  * @returns a pair per statistic; NaN where a draw gives NaN
  * @throws ValueError for no data, a size, count or seed that is none, or a statistic that gives no number
@@ -98,10 +98,13 @@ export function meanAndStd(values: Float64Array): [mean: number, std: number] {
   return [mean, Math.sqrt(squares / values.length)];
 }
 
-/** @throws ValueError for anything but an integer of 1 or more */
+/** Draws, and elements of a draw, that memory has room for. */
+const MOST = 2 ** 24;
+
+/** @throws ValueError for anything but an integer of 1 or more, and no more than there is room for */
 export function assertCount(where: string, input: string, count: number): void {
-  if (Number.isSafeInteger(count) && count >= 1) return;
-  const expected = 'an integer of 1 or more';
+  if (Number.isInteger(count) && count >= 1 && count <= MOST) return;
+  const expected = `an integer from 1 to ${MOST}`;
   throw new ValueError({ where, input, expected, received: kindOf(count), remedy: 'pass a count' });
 }
 

@@ -28,7 +28,7 @@ export const histogramCalls: Rows = {
     call: (q: number, given?: QuantileOptions) => two().quantile(q, given),
   }),
   'Histogram#quantile{options}': () => ({
-    parameters: [count, count, { fits: 'ignore', takes: ['undefined'] }],
+    parameters: [{ ...count, takes: ['undefined'] }, count, { fits: 'ignore', takes: ['undefined'] }],
     call: (min?: number, max?: number, nonFinite?: 'ignore') => two().quantile(0.5, { min, max, nonFinite }),
   }),
 };

@@ -1,6 +1,13 @@
 /** The public functions on tensors and their results. Not a test. */
 import type * as tf from '@tensorflow/tfjs-core';
-import { Pending, TensortallyError, collect, compactMask, initBackend, retainTensor } from '../../../src/index.js';
+import {
+  Pending,
+  TensortallyError,
+  collect,
+  compactMask,
+  initBackend,
+  retainTensor,
+} from '../../../src/index.js';
 import { tensor } from './batch.js';
 import { anything, body, type Rows } from './row.js';
 

@@ -151,6 +151,14 @@ function boundOf({ low, high }: { low: number; high: number }): number {
 }
 
 describe('quantiles', () => {
+  test('of a smallest element above the largest are refused', () => {
+    const histogram = referenceHistogram([3, 4, 5]);
+    expect(() => histogram.quantile(0.5, { min: 5, max: 3 })).toThrow(ValueError);
+    expect(() => histogram.quantile(0.5, { min: 5, max: 3 })).toThrow(/options\.min.*options\.max, 3/s);
+    expect(histogram.quantile(0, { min: 3, max: 3 })).toBe(3);
+    expect(histogram.quantile(1, { min: NaN, max: 5 })).toBe(5);
+  });
+
   const shares = [0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1];
 
   test.each([

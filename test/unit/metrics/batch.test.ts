@@ -219,6 +219,24 @@ describe('columns count something', () => {
     expect(batchFromVerl({}, { [name]: [0, 3] })).toBeDefined();
   });
 
+  test.each(['prompt_length', 'response_length', 'global_token_num'])('%s, and no half tokens', (name) => {
+    expect(() => batchFromVerl({}, { [name]: [3, 1.5] })).toThrow(
+      new RegExp(`${name}: expected whole.*1.5 at 1`),
+    );
+  });
+
+  test('responses that fit into their part of the batch, wherever their lengths are', async () => {
+    const given = { response_mask: tf.ones([2, 3]) };
+    const columns = { prompt_length: [1, 9], response_length: [3, 4] };
+    expect(() => batchFromVerl(given, columns)).toThrow(/response_length.*0 to 3.*4 at 1/);
+    expect(() => batchFromVerl(given, columns)).toThrow(ValueError);
+    const onDevice = Object.fromEntries(Object.entries(columns).map(([name, xs]) => [name, tf.tensor1d(xs)]));
+    const timing = computeTimingMetrics(batchFromVerl({ ...given, ...onDevice }), { gen: 1 });
+    await expect(timing).rejects.toThrow(/response_length.*0 to 3.*4 at 1/);
+    expect(batchFromVerl({}, columns)).toBeDefined();
+    tf.dispose([given, onDevice]);
+  });
+
   test('also those on a device, once they are read', async () => {
     const columns = { prompt_length: tf.tensor1d([1, NaN]), response_length: tf.tensor1d([1, 2]) };
     await expect(computeTimingMetrics(batchFromVerl(columns), { gen: 1 })).rejects.toThrow(
@@ -230,12 +248,12 @@ describe('columns count something', () => {
 
 describe('length columns count under the semantics that know them', () => {
   test.each([
-    ['recommended', 30],
-    ['verl-2026-08', 30],
+    ['recommended', 12],
+    ['verl-2026-08', 12],
     ['verl-2026-01', 6],
   ] as const)('%s', async (semantics, tokens) => {
     const tensors = { attention_mask: tf.ones([2, 3]), response_mask: tf.ones([2, 2]) };
-    const batch = batchFromVerl(tensors, { prompt_length: [5, 5], response_length: [10, 10] });
+    const batch = batchFromVerl(tensors, { prompt_length: [5, 5], response_length: [1, 1] });
     const single = await computeThroughputMetrics(batch, { step: 1 }, 1, { semantics });
     expect(single['perf/total_num_tokens']).toBe(tokens);
     const step = await computeStepMetrics(batch, { timing: { step: 1 }, nGpus: 1, semantics });

@@ -104,6 +104,15 @@ describe('mean and deviation', () => {
   });
 });
 
+test('more draws than there is room for are refused', () => {
+  const first = [([value]: readonly number[]): number => value!];
+  for (const count of [2 ** 24 + 1, 1e12, Infinity]) {
+    expect(() => bootstrapMetric([1, 2], 2, first, { nBootstrap: count })).toThrow(/nBootstrap.*16777216/s);
+    expect(() => bootstrapMetric([1, 2], count, first)).toThrow(/subsetSize.*16777216/s);
+    expect(() => bootstrapMetric([1, 2], count, first)).toThrow(ValueError);
+  }
+});
+
 describe('calcMajVal', () => {
   test('takes the first value of the label seen first among those that tie', () => {
     const data = [

@@ -1,0 +1,136 @@
+/** The header of a state's bytes: what it says, and what must hold of it for the state to be one that a step made. */
+import { TensortallyError } from '../../errors.js';
+import { correctionChannels } from '../rollout-correction.js';
+import { correctionSettings } from '../rollout-correction/options.js';
+import type { StateContents } from './contents.js';
+import { effectiveOptions } from './effective-options.js';
+import { type FamilyOptions, type TensorFamily, stepFamilies, tensorFamilies } from './families.js';
+
+/** What there is in the body, and all of the state that is not numbers by row. */
+export interface Header extends Pick<
+  StateContents,
+  'rows' | 'skipped' | 'families' | 'responseWidth' | 'promptWidth'
+> {
+  readonly options: FamilyOptions;
+  /** By family and channel, which of the tables. */
+  readonly channels: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  readonly tables: number;
+  /** Why the lengths are unknown; undefined if they follow. */
+  readonly unknownLengths?: string;
+  readonly hasNumTurns: boolean;
+  readonly hasToolCallCounts: boolean;
+  /** The groups of the rows, each with its type before it, see encoding.ts. */
+  readonly groups?: readonly string[];
+  /** Entries of global_token_num. */
+  readonly globalTokens?: number;
+}
+
+const isRecord = (x: unknown): x is Readonly<Record<string, unknown>> =>
+  typeof x === 'object' && x !== null && !Array.isArray(x);
+const isText = (x: unknown): x is string => typeof x === 'string';
+const isCount = (x: unknown): x is number => Number.isSafeInteger(x) && (x as number) >= 0;
+const isFlag = (x: unknown): boolean => typeof x === 'boolean';
+const isFamily = (x: unknown): boolean => (stepFamilies as readonly unknown[]).includes(x);
+const isGroup = (x: unknown): boolean =>
+  isText(x) && (x.startsWith('s') || (x.startsWith('n') && !Number.isNaN(Number(x.slice(1) || NaN))));
+const unless =
+  (holds: (x: unknown) => boolean) =>
+  (x: unknown): boolean =>
+    x === undefined || holds(x);
+const listOf =
+  (holds: (x: unknown) => boolean) =>
+  (x: unknown): boolean =>
+    Array.isArray(x) && x.every(holds);
+
+/** What each part must be, whatever the others are. */
+const PARTS: { readonly [K in keyof Required<Header>]: (x: unknown) => boolean } = {
+  rows: isCount,
+  tables: isCount,
+  skipped: (x) => isRecord(x) && Object.entries(x).every(([family, why]) => isFamily(family) && isText(why)),
+  families: unless(listOf(isFamily)),
+  responseWidth: unless(isCount),
+  promptWidth: unless(isCount),
+  options: isRecord,
+  channels: (x) =>
+    isRecord(x) && Object.values(x).every((own) => isRecord(own) && Object.values(own).every(isCount)),
+  unknownLengths: unless(isText),
+  hasNumTurns: isFlag,
+  hasToolCallCounts: isFlag,
+  groups: unless(listOf(isGroup)),
+  globalTokens: unless(isCount),
+};
+
+/** What is wrong with a header; undefined if nothing is. */
+export function faultOf(where: string, given: unknown): string | undefined {
+  if (!isRecord(given)) return 'a header that is no record';
+  const stranger = Object.keys(given).find((part) => !(part in PARTS));
+  if (stranger !== undefined) return `a header with ${stranger}`;
+  for (const [part, holds] of Object.entries(PARTS)) {
+    if (!holds(given[part])) return `a header whose ${part} is none`;
+  }
+  const header = given as unknown as Header;
+  const { rows, groups, channels, unknownLengths } = header;
+  if (groups !== undefined && groups.length !== rows) return `${groups.length} groups for ${rows} rows`;
+  if ((groups === undefined) !== (channels.groups === undefined))
+    return 'groups without metrics, or without ids';
+  if (unknownLengths !== undefined && channels.data !== undefined)
+    return 'data metrics of rows without lengths';
+  try {
+    effectiveOptions(where, header.options, header.families);
+  } catch (error) {
+    if (error instanceof TensortallyError) return `options that no step has: ${error.message}`;
+    throw error;
+  }
+  for (const [family, own] of Object.entries(channels)) {
+    const fault = channelFault(where, family, own, header);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+function channelFault(
+  where: string,
+  family: string,
+  own: Readonly<Record<string, number>>,
+  { tables, options }: Header,
+): string | undefined {
+  if (!(tensorFamilies as readonly string[]).includes(family)) return `the family ${family}`;
+  const found = Object.keys(own).sort();
+  const beyond = found.find((channel) => own[channel]! >= tables);
+  if (beyond !== undefined) return `table ${own[beyond]} of ${tables} for ${family}`;
+  const isFitting = channelSets(where, family as TensorFamily, options).some((set) =>
+    typeof set === 'function' ? found.every(set) : [...set].sort().join('\n') === found.join('\n'),
+  );
+  return isFitting ? undefined : `the channels ${found.join(', ')} for ${family}`;
+}
+
+/** What the channels of a family can be: one of these sets, or names of which all hold. */
+function channelSets(
+  where: string,
+  family: TensorFamily,
+  options: FamilyOptions,
+): readonly (readonly string[] | ((channel: string) => boolean))[] {
+  switch (family) {
+    case 'data': {
+      const always = ['score', 'rewards', 'advantages', 'returns'];
+      return [always, [...always, 'values', 'errors']];
+    }
+    case 'varianceProxy': {
+      const always = ['advantages', 'power'];
+      return [always, [...always, 'weightedPower', 'weights']];
+    }
+    case 'rolloutCorrection': {
+      const { semantics = 'recommended' } = options;
+      const settings = correctionSettings(where, { ...options.rolloutCorrection, semantics });
+      return [Object.keys(correctionChannels(settings))];
+    }
+    case 'debug':
+      return [['distance', 'difference', 'actor', 'rollout']];
+    case 'groups':
+      return [['rewards', 'scores']];
+    case 'policy':
+    case 'kl':
+      // Each names its metric, and how the number is made.
+      return [(channel) => /^\S+ (mean|rowMean|selected|products)$/.test(channel)];
+  }
+}
