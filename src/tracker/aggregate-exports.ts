@@ -1,17 +1,23 @@
 /**
- * What a controller makes of the exports of its workers: means weighted by their counts, with the counts kept.
+ * What a controller makes of the exports of its workers: means weighted by their counts, with the counts kept, and sums.
  *
  * An export knows means and counts only. Where extremes, sums or deviations matter, send rows instead: see `stream/`.
  */
 import { KeyConflictError, ValueError } from '../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
-import { Moments, type MomentsRow, emptyRow, mergeRows } from '../kernels/moments/record.js';
+import { Moments, type MomentsRow, emptyRow, mergeRows, repeatRow } from '../kernels/moments/record.js';
 
 const COUNT_SUFFIX = '__count';
 
 export interface AggregateOptions {
   /**
-   * Hears, sorted, of the keys that no worker gave a count: how much they weigh is unknown, so they are left out.
+   * The exported names that are sums, such as counters, denominators and stats of reduce type `sum`: they are added.
+   * Nothing in an export tells a sum from a mean, an extreme or a last value, so this is the caller's to say.
+   */
+  readonly totals?: readonly string[] | ((name: string) => boolean) | undefined;
+  /**
+   * Hears, sorted, of the keys that no worker gave a count and that are no totals: how much they weigh is unknown, so
+   * they are left out.
    * Default: one process warning per key.
    */
   readonly onWithoutCount?: ((keys: readonly string[]) => void) | undefined;
@@ -25,7 +31,7 @@ function warnOnce(keys: readonly string[]): void {
   if (fresh.length === 0) return;
   for (const key of fresh) warned.add(key);
   process.emitWarning(
-    `aggregateExports leaves out what has no ${COUNT_SUFFIX}: ${fresh.join(', ')}. Send rows of a StreamEmitter to merge it.`,
+    `aggregateExports leaves out what has no ${COUNT_SUFFIX}: ${fresh.join(', ')}. Name sums in the option totals; send rows of a StreamEmitter to merge the rest.`,
     { code: 'TENSORTALLY_WITHOUT_COUNT' },
   );
 }
@@ -33,24 +39,28 @@ function warnOnce(keys: readonly string[]): void {
 /**
  * Merges the exports of several workers into the one that a single worker with all their records would have made.
  *
- * `k` is the mean of all records, `k__count` their number. A count of 0 is no record, whatever its value; a NaN or
- * infinity with a count propagates, and null, which is what JSON makes of them, is a NaN. The mean lies between the
- * means of the workers, so what is equal on all of them stays what it is to the bit.
+ * `k` is the mean of all records, `k__count` their number, or the sum of their weights. A count of 0 is no record,
+ * whatever its value; a NaN or infinity with a count propagates, and null, which is what JSON makes of them, is a NaN.
+ * The mean lies between the means of the workers, so what is equal on all of them stays what it is to the bit. Totals
+ * are added, integers exactly up to 2^53; a worker without one adds nothing.
  *
  * @param exports one record per worker; null or undefined for a worker that did not report
- * @returns names in sorted order; keys without a count are left out
- * @throws ValueError for a value that is no number, a count that is no integer from 0, or the same export given twice;
- *   KeyConflictError if a key takes the name of the count of another one
+ * @returns names in sorted order; keys without a count that are no totals are left out
+ * @throws ValueError for a value that is no number, a count that is no finite number from 0, a total that has a count, or
+ *   the same export given twice; KeyConflictError if a key takes the name of the count of another one
  * @example
  *   aggregateExports([{ reward: 0.5, reward__count: 10 }, { reward: 1, reward__count: 30 }]);
  *   // { reward: 0.875, reward__count: 40 }
+ *   aggregateExports([{ accepted: 3 }, { accepted: 4 }], { totals: ['accepted'] }); // { accepted: 7 }
  */
 export function aggregateExports(
   exports: readonly (Readonly<Record<string, number>> | null | undefined)[],
   options: AggregateOptions = {},
 ): Record<string, number> {
-  assertOptions('aggregateExports', options, { onWithoutCount: 'function' });
+  assertOptions('aggregateExports', options, { totals: 'any', onWithoutCount: 'function' });
   const { onWithoutCount = warnOnce } = options;
+  const isTotal = totalsOf(options.totals);
+  const totals = new Map<string, number>();
   const rows = new Map<string, MomentsRow>();
   const counted = new Set<string>();
   const uncounted = new Set<string>();
@@ -58,19 +68,52 @@ export function aggregateExports(
     for (const [key, value] of Object.entries(record)) {
       if (isCountOfAnother(key, record)) continue;
       const count = countOf(worker, key, record);
+      if (isTotal(key)) {
+        if (count !== undefined) throw meanAsTotal(worker, key);
+        totals.set(key, (totals.get(key) ?? 0) + numberOf(worker, key, value));
+        continue;
+      }
       (count === undefined ? uncounted : counted).add(key);
       if (count === undefined || count === 0) continue;
-      rows.set(key, mergeRows(rows.get(key) ?? emptyRow, rowOf(meanOf(worker, key, value), count)));
+      rows.set(key, mergeRows(rows.get(key) ?? emptyRow, repeatRow(numberOf(worker, key, value), count)));
     }
   }
-  for (const key of counted) if (counted.has(key + COUNT_SUFFIX)) throw countTaken(key);
+  for (const key of counted) {
+    if (counted.has(key + COUNT_SUFFIX) || totals.has(key + COUNT_SUFFIX)) throw countTaken(key);
+  }
   const without = [...uncounted].filter((key) => !counted.has(key)).sort();
   if (without.length > 0) onWithoutCount(without);
   const numbers = [...rows].flatMap(([key, row]): [string, number][] => [
     [key, mergedMean(row)],
     [key + COUNT_SUFFIX, row.count],
   ]);
-  return Object.fromEntries(numbers.sort(([a], [b]) => (a < b ? -1 : 1)));
+  return Object.fromEntries([...numbers, ...totals].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function totalsOf(totals: unknown): (name: string) => boolean {
+  if (totals === undefined) return () => false;
+  if (typeof totals === 'function') return totals as (name: string) => boolean;
+  if (Array.isArray(totals) && totals.every((name) => typeof name === 'string')) {
+    const names = new Set<string>(totals);
+    return (name) => names.has(name);
+  }
+  throw new ValueError({
+    where: 'aggregateExports',
+    input: 'options.totals',
+    expected: 'an array of exported names, or a function of a name',
+    received: kindOf(totals),
+    remedy: "name what is to be added, e.g. ['rollout/accepted']",
+  });
+}
+
+function meanAsTotal(worker: number, key: string): ValueError {
+  return new ValueError({
+    where: 'aggregateExports',
+    input: `exports[${worker}]['${key}']`,
+    expected: 'a sum, as options.totals says',
+    received: `a mean: it has a ${COUNT_SUFFIX}`,
+    remedy: 'leave it out of totals; its count is added anyway',
+  });
 }
 
 /** The exports of workers that reported, with their places in the list. */
@@ -119,17 +162,17 @@ function countOf(worker: number, key: string, record: Readonly<Record<string, nu
   const name = key + COUNT_SUFFIX;
   if (!Object.hasOwn(record, name)) return undefined;
   const count: unknown = record[name];
-  if (Number.isSafeInteger(count) && (count as number) >= 0) return count as number;
+  if (typeof count === 'number' && count >= 0 && count < Infinity) return count;
   throw new ValueError({
     where: 'aggregateExports',
     input: `exports[${worker}]['${name}']`,
-    expected: 'an integer from 0',
+    expected: 'a finite number from 0',
     received: kindOf(count),
     remedy: `names that end in ${COUNT_SUFFIX} are counts; rename the key if it is none`,
   });
 }
 
-function meanOf(worker: number, key: string, value: unknown): number {
+function numberOf(worker: number, key: string, value: unknown): number {
   if (value === null) return NaN;
   if (typeof value === 'number') return value;
   throw new ValueError({
@@ -139,21 +182,6 @@ function meanOf(worker: number, key: string, value: unknown): number {
     received: kindOf(value),
     remedy: 'leave the key and its count out when there is no value',
   });
-}
-
-/** The row of `count` records of which only the mean is known: its range is that of the means. */
-function rowOf(mean: number, count: number): MomentsRow {
-  const isFinite = Number.isFinite(mean);
-  return {
-    count,
-    nan: Number.isNaN(mean) ? count : 0,
-    posInf: mean === Infinity ? count : 0,
-    negInf: mean === -Infinity ? count : 0,
-    sum: isFinite ? mean * count : 0,
-    m2: 0,
-    min: isFinite ? mean : Infinity,
-    max: isFinite ? mean : -Infinity,
-  };
 }
 
 /** Rounding must not take a mean out of the range of what it is the mean of. */

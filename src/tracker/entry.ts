@@ -3,7 +3,8 @@
  *
  * A row may still be on the device: then it is a part, in record order behind the row that is on the host already.
  */
-import { type MomentsRow, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
+import { emptyRow, mergeRows } from '../kernels/index.js';
+import { repeatRow } from '../kernels/moments/record.js';
 import { RowAccumulator } from './accumulator.js';
 import { type KeyRow, mergeKeyRows } from './key-row.js';
 import type { Part } from './launch.js';
@@ -18,25 +19,38 @@ export interface Binding {
   readonly nonFinite?: NonFiniteRule | undefined;
 }
 
+/** What a device has failed with where records were lost by it; hardly ever anything, so nothing is kept for none. */
+type Losses = ReadonlySet<Error> | undefined;
+
+function withLoss(losses: Losses, loss: Error | undefined): Losses {
+  return loss === undefined || losses?.has(loss) === true ? losses : new Set([...(losses ?? []), loss]);
+}
+
 /** Records of one key that no later record joins. */
 export class Entry {
   readonly binding: Binding;
   #row: KeyRow;
   #parts: Part[];
+  #losses: Losses;
 
-  constructor(binding: Binding, row: KeyRow, parts: Part[]) {
+  /** @param losses why the row lacks records that were made, if it does */
+  constructor(binding: Binding, row: KeyRow, parts: Part[], losses?: Losses) {
     this.binding = binding;
     this.#row = row;
     this.#parts = parts;
+    this.#losses = losses;
   }
 
   get parts(): readonly Part[] {
     return this.#parts;
   }
 
-  /** Everything recorded, as one row. Only once all parts were read. */
+  /** Everything recorded that was not lost, as one row. Only once all parts were read. */
   row(): KeyRow {
-    for (const { launch, key } of this.#parts) this.#row = mergeKeyRows(this.#row, launch.row(key));
+    for (const { launch, key } of this.#parts) {
+      this.#row = mergeKeyRows(this.#row, launch.row(key));
+      this.#losses = withLoss(this.#losses, launch.loss);
+    }
     this.#parts = [];
     return this.#row;
   }
@@ -48,7 +62,16 @@ export class Entry {
 
   /** The records of both, `later` behind. Only once all parts of both were read. */
   followedBy(later: Entry): Entry {
-    return new Entry(later.binding, mergerOf(later.binding.reduction)(this.row(), later.row()), []);
+    const row = mergerOf(later.binding.reduction)(this.row(), later.row());
+    let losses = this.#losses;
+    for (const loss of later.losses()) losses = withLoss(losses, loss);
+    return new Entry(later.binding, row, [], losses);
+  }
+
+  /** Why records are missing, if some are. Only once all parts were read. */
+  losses(): Iterable<Error> {
+    this.row();
+    return this.#losses ?? [];
   }
 }
 
@@ -61,10 +84,9 @@ export class Slot {
   binding: Binding;
   readonly #row = new RowAccumulator();
   #parts: Part[] = [];
+  #losses: Losses;
   /** Whether something was recorded since the last export that forgot the key. */
   isTouched = false;
-  /** Whether the key is still what the slot says; records of a slot that is gone open another. */
-  isLive = true;
 
   constructor(key: string, binding: Binding) {
     this.key = key;
@@ -84,7 +106,7 @@ export class Slot {
   /** A number that stands for `weight` samples; none for 0. */
   addWeighted(x: number, weight: number): void {
     this.isTouched = true;
-    if (weight > 0) this.#row.set(mergeRows(this.#row, timesRow(liftRow(x), weight)));
+    if (weight > 0) this.#row.set(mergeRows(this.#row, repeatRow(x, weight)));
   }
 
   addPart(part: Part): void {
@@ -93,39 +115,35 @@ export class Slot {
     if (part.launch.isRead) this.fold();
   }
 
+  /** Notes that a record could not be made because of a device. */
+  lose(loss: Error): void {
+    this.isTouched = true;
+    this.#losses = withLoss(this.#losses, loss);
+  }
+
   /** Takes the oldest parts in that were read meanwhile. Merging in record order, when does not matter to the bits. */
   fold(): void {
     let read = 0;
     for (; this.#parts[read]?.launch.isRead === true; read++) {
       const { launch, key } = this.#parts[read]!;
       this.#row.set(mergeKeyRows(this.#row, launch.row(key)));
+      this.#losses = withLoss(this.#losses, launch.loss);
     }
     this.#parts.splice(0, read);
   }
 
   /** What is recorded now; later records do not change it. */
   snapshot(): Entry {
-    return new Entry(this.binding, this.#row.row(), [...this.#parts]);
+    return new Entry(this.binding, this.#row.row(), [...this.#parts], this.#losses);
   }
 
   /** Cuts off what is recorded, and starts anew. */
   seal(): Entry {
-    const sealed = new Entry(this.binding, this.#row.row(), this.#parts);
+    const sealed = new Entry(this.binding, this.#row.row(), this.#parts, this.#losses);
     this.#row.set(emptyRow);
     this.#parts = [];
+    this.#losses = undefined;
     this.isTouched = false;
     return sealed;
   }
-}
-
-/** The row of `weight` elements like the one that `row` is about. */
-function timesRow(row: MomentsRow, weight: number): MomentsRow {
-  return {
-    ...row,
-    count: row.count * weight,
-    nan: row.nan * weight,
-    posInf: row.posInf * weight,
-    negInf: row.negInf * weight,
-    sum: row.sum * weight,
-  };
 }

@@ -42,8 +42,8 @@ interface Total {
  *
  * @param where the public function that asks, for messages
  * @returns names in sorted order
- * @throws ValueError for options that are none; PairingError or KeyConflictError before anything is taken; what a failed
- *   read-back throws, ValueError for non-finite elements that a rule refuses, and what a derivation throws, after
+ * @throws ValueError for options that are none; PairingError or KeyConflictError before anything is taken; what a device
+ *   has failed with, once per window that has lost rows by it, ValueError for non-finite elements that a rule refuses, and what a derivation throws, after
  *   everything is put back
  */
 export async function exportLedgers(
@@ -96,7 +96,7 @@ async function withRecords<T>(
     : [];
   const segments = reset ? taken.map(({ cut }) => cut.segments) : looks;
   try {
-    await Launch.read(launchesOf(segments));
+    await readRows(sources, segments);
     const finished = finishAll(segments);
     for (const { ledger, cut } of taken) ledger.settle(cut);
     if (!reset) for (const ledger of ledgers) ledger.absorb();
@@ -105,6 +105,27 @@ async function withRecords<T>(
     for (const { ledger, cut } of taken) ledger.restore(cut);
     throw error;
   }
+}
+
+/**
+ * Brings rows to the host, in one read-back.
+ *
+ * @throws what the device has failed with, now or when nobody asked, once in every window that has lost rows by it; a
+ *   window that has lost by several failures hears of the first and has been told of all
+ */
+async function readRows(
+  sources: readonly { readonly ledger: Ledger; readonly window: string }[],
+  segments: readonly (readonly Segment[])[],
+): Promise<void> {
+  const tell = (): Error[] => sources.flatMap(({ ledger, window }, i) => ledger.tell(window, segments[i]!));
+  try {
+    await Launch.read(launchesOf(segments));
+  } catch (error) {
+    tell();
+    throw error;
+  }
+  const [loss] = tell();
+  if (loss !== undefined) throw loss;
 }
 
 /** @throws ValueError for a number of which the latest counts: of several trackers, nobody knows which is */

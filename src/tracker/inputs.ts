@@ -232,7 +232,7 @@ export function scalarNumber(where: string, name: string, value: unknown): numbe
 /** The number behind a count: true is 1, and nothing counts down. */
 export function countedNumber(name: string, value: unknown): number {
   const number = scalarNumber('counter', name, value);
-  if (isCount(number)) return number;
+  if (canBeCounted(number)) return number;
   throw new ValueError({
     where: 'counter',
     input: name,
@@ -242,6 +242,7 @@ export function countedNumber(name: string, value: unknown): number {
   });
 }
 
-export function isCount(number: number): boolean {
+/** Whether a counter takes `number`, which need not be an integer. */
+export function canBeCounted(number: number): boolean {
   return number >= 0 && number < Infinity;
 }

@@ -37,7 +37,7 @@ export class KeyBook {
     return this.#slots.get(key);
   }
 
-  /** Known slots of a path by name. */
+  /** Known slots of a path by name. Another table, or none, once keys were forgotten. */
   tableOf(path: string): ReadonlyMap<string, Slot> | undefined {
     return this.#tables.get(path);
   }
@@ -82,13 +82,11 @@ export class KeyBook {
     for (const [key, slot] of this.#slots) {
       if (slot.isTouched || held.has(key)) continue;
       hasForgotten = true;
-      slot.isLive = false;
       this.#slots.delete(key);
-      for (const name of namesOf(key, slot.binding)) {
-        if (this.#owners.get(name) === key) this.#owners.delete(name);
-      }
+      this.#disown(slot);
     }
-    // Rebuilt by the next records. Names that change with every step must not pile up here.
+    // Rebuilt by the next records: no table leads to a slot that is gone, and names that change with every step do not
+    // pile up.
     if (hasForgotten) this.#tables.clear();
   }
 
@@ -109,12 +107,18 @@ export class KeyBook {
         `'${slot.key}' was recorded as ${describe(slot.binding)} and now as ${describe(binding)}: the last one counts for all of its records`,
       );
     }
+    this.#disown(slot);
     slot.binding = { ...slot.binding, reduction, nonFinite };
     this.#own(slot);
   }
 
   #own(slot: Slot): void {
     for (const name of namesOf(slot.key, slot.binding)) this.#owners.set(name, slot.key);
+  }
+
+  /** In parity mode a name may have gone to a later key. */
+  #disown({ key, binding }: Slot): void {
+    for (const name of namesOf(key, binding)) if (this.#owners.get(name) === key) this.#owners.delete(name);
   }
 
   #resolved(binding: Binding): Binding {

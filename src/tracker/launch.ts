@@ -25,6 +25,7 @@ export class Launch {
   /** Let go once it was read: it holds on to whatever its kernel needed. */
   #pending: Pending<Rows> | undefined;
   #rows: Rows | undefined;
+  #loss: Error | undefined;
   readonly #bytes: number;
 
   /**
@@ -70,7 +71,12 @@ export class Launch {
     return this.isRead ? 0 : this.#bytes;
   }
 
-  /** The row of `key`, once it was read; empty if the device could not deliver it. */
+  /** What the device has failed with, if it could not deliver the rows: they are gone. */
+  get loss(): Error | undefined {
+    return this.#loss;
+  }
+
+  /** The row of `key`, once it was read; empty if it is lost. */
   row(key: string): KeyRow {
     return this.#rows!.get(key) ?? emptyRow;
   }
@@ -78,8 +84,8 @@ export class Launch {
   /**
    * Brings the rows of all launches to the host in one read-back.
    *
-   * @throws what the device reports. Rows that it could not deliver are gone then, and count as empty from now on; all
-   *   others are kept.
+   * @throws what the device reports. Rows that it could not deliver are lost then, since what is read is freed either
+   *   way: they count as empty from now on, and their launches say so in `loss`. All others are kept.
    */
   static async read(launches: Iterable<Launch>): Promise<void> {
     const unread = [...new Set(launches)].filter((launch) => !launch.isRead);
@@ -99,8 +105,8 @@ export class Launch {
             (rows) => {
               launch.#keep(rows);
             },
-            () => {
-              launch.#keep(new Map());
+            (loss: unknown) => {
+              launch.#lose(loss);
             },
           ),
         ),
@@ -113,6 +119,12 @@ export class Launch {
   #keep(rows: Rows): void {
     this.#rows ??= rows;
     this.#pending = undefined;
+  }
+
+  #lose(loss: unknown): void {
+    if (this.isRead) return;
+    this.#loss = loss instanceof Error ? loss : new Error(String(loss), { cause: loss });
+    this.#keep(new Map());
   }
 
   /** Frees the device memory of rows that nobody will read. */
@@ -156,9 +168,6 @@ export class UnreadLaunches {
   /** Those that are being read, until they are. */
   #reading: readonly Launch[] = [];
   readonly #onRead: () => void;
-  #fault: { readonly error: unknown } | undefined;
-  /** Changes with `clear`: what fails for what is gone is nobody's business. */
-  #era = {};
 
   /** @param onRead called when launches were read that nobody asked for */
   constructor(onRead: () => void) {
@@ -198,33 +207,19 @@ export class UnreadLaunches {
     );
   }
 
-  /**
-   * Says once that an unasked read has failed: whoever exports has to hear of it.
-   *
-   * @throws what the device reported
-   */
-  assertNoFault(): void {
-    const fault = this.#fault;
-    this.#fault = undefined;
-    if (fault !== undefined) throw fault.error;
-  }
-
   /** Forgets all of them; what is being read is read, for nobody. */
   clear(): void {
     this.#launches = [];
     this.#bytes = 0;
     this.#reading = [];
-    this.#fault = undefined;
-    this.#era = {};
   }
 
   async #read(launches: readonly Launch[]): Promise<void> {
-    const era = this.#era;
     this.#reading = [...this.#reading, ...launches];
     try {
       await Launch.read(launches);
-    } catch (error) {
-      if (era === this.#era) this.#fault ??= { error };
+    } catch {
+      // Nobody has asked. What is lost is on the launches, for the next export of every window that has rows of them.
     }
     this.#reading = this.#reading.filter(({ isRead }) => !isRead);
     this.#onRead();

@@ -54,6 +54,7 @@ export class Ledger {
   });
   /** Record calls since an export forgot everything. */
   #records = 0;
+  #hasReminded = false;
 
   /** @param name of the tracker, for messages */
   constructor(name: string, settings: Settings) {
@@ -166,12 +167,10 @@ export class Ledger {
    * counts the masks that no stat has counted.
    *
    * @returns the window that is meant
-   * @throws ValueError for an unknown window, PairingError, with nothing changed; what an unasked read-back has failed
-   *   with, once
+   * @throws ValueError for an unknown window, PairingError, with nothing changed
    */
   prepare(where: string, window: string | undefined, key: string | undefined): string {
     const name = this.#knownWindow(where, window);
-    this.#unread.assertNoFault();
     this.#assertPaired(name, key);
     for (const [denominator, mask] of this.#denominators.held(key)) this.#countAlone(denominator, mask);
     return name;
@@ -186,6 +185,11 @@ export class Ledger {
     if (key === undefined) this.#records = 0;
     this.#exporting.add(taken);
     return taken;
+  }
+
+  /** Why records that a window exports are missing from `segments`; of each failure of a device it hears once. */
+  tell(window: string, segments: readonly Segment[]): Error[] {
+    return this.#windows.tell(window, segments);
   }
 
   /** What was taken is exported. */
@@ -286,16 +290,17 @@ export class Ledger {
     this.#book.open('', denominator, { reduction: 'denominator' }).addPart(part);
   }
 
-  /** @throws BackendError for a mask that a fault of the device has spoilt; it counts as empty from then on */
+  /** `#count` for a mask that no launch has. One that a fault of the device has spoilt counts as lost. */
   #countAlone(denominator: string, mask: HeldMask): void {
     if (mask.counted) return;
     let launch: Launch;
     try {
       launch = Launch.counting(denominator, mask.compact);
     } catch (error) {
-      // Who asks hears of it once; later exports must not fail for the same mask.
+      // Nothing fails here, because a mask also goes where no error belongs, as in `using`. Exports say it, once.
       mask.counted = true;
-      throw error;
+      this.#book.open('', denominator, { reduction: 'denominator' }).lose(error as Error);
+      return;
     }
     this.#count(denominator, mask, { launch, key: denominator });
     this.#unread.add(launch);
@@ -319,7 +324,8 @@ export class Ledger {
   }
 
   #noteRecord(): void {
-    if (++this.#records !== this.settings.exportReminder) return;
+    if (++this.#records < this.settings.exportReminder || this.#hasReminded) return;
+    this.#hasReminded = true;
     this.#notices.once(
       'TENSORTALLY_NEVER_EXPORTED',
       '',

@@ -49,14 +49,16 @@ export class MaskQueue {
   /**
    * Adds a mask, and lets those go that every stat has used.
    *
-   * @param count called before a mask goes that no launch has counted, because its values were left out
+   * @param count called before a mask goes that no launch has counted, because its values were left out; if it throws,
+   *   nothing has changed
    */
   push(compact: CompactMask, count: (mask: HeldMask) => void): void {
     let usedByAll = this.#used.size === 0 ? 0 : Infinity;
     for (const used of this.#used.values()) usedByAll = Math.min(usedByAll, used);
     while (this.#released < usedByAll && this.#held.length > 0) {
-      const spent = this.#held.shift()!;
+      const spent = this.#held[0]!;
       if (!spent.counted) count(spent);
+      this.#held.shift();
       spent.compact.release();
       this.#released++;
     }

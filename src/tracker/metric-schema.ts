@@ -11,6 +11,7 @@ import { TrackerHandle } from './handle.js';
 import { nameTaken } from './key-book.js';
 import {
   type ExportedSuffix,
+  type NonFiniteSuffix,
   type Reduction,
   type ScalarReduceType,
   type TensorReduceType,
@@ -48,14 +49,19 @@ type ReductionOf<D> = D extends { readonly reduceType: infer R extends TensorRed
       ? D
       : never;
 
-/** Every name that a schema may export. */
+/** Every name that a schema exports, but for the counts of non-finite elements that only a rule for them adds. */
 export type ExportedName<S> = {
   [K in keyof S & string]: `${K}${ExportedSuffix<ReductionOf<S[K]>>}`;
 }[keyof S & string];
 
-/** The numbers of an export that a schema knows, recorded below the path `P`; one is absent if nothing was selected. */
+type NonFiniteName<S> = `${Exclude<keyof S & string, DenominatorKey<S>>}${NonFiniteSuffix}`;
+
+/**
+ * The numbers of an export that a schema knows, recorded below the path `P`. One is absent if nothing was selected,
+ * `key/nonfinite` also if no rule was chosen or all elements were finite.
+ */
 export type ExportOf<S, P extends string = ''> = {
-  readonly [N in ExportedName<S> as P extends '' ? N : `${P}/${N}`]?: number;
+  readonly [N in ExportedName<S> | NonFiniteName<S> as P extends '' ? N : `${P}/${N}`]?: number;
 };
 
 /** Definitions whose stats name denominators that are there. */
@@ -77,7 +83,7 @@ export interface DefinedDenominator<S, D extends string> extends Disposable {
  * Defines metrics once, for all places that record or read them.
  *
  * @param definitions by key: `'denominator'`; `{ denominator: key, reduceType? }` for a stat; `'scalar'`, `'sum'`,
- *   `'min'`, `'max'` or `'last'` for a scalar; `'counter'`
+ *   `'min'`, `'max'` or `'last'` for a scalar; `'counter'`. Copied
  * @throws ValueError for a definition that is none, or a stat over a denominator that is not defined; KeyConflictError
  *   for two keys that export one name
  * @example
@@ -100,15 +106,20 @@ export function defineMetrics<const S extends MetricDefinitions>(
 
 /** Metrics as `defineMetrics` was told. */
 export class MetricSchema<S extends MetricDefinitions> {
+  /** What was defined, frozen. */
   readonly definitions: S;
 
   /** @internal made by `defineMetrics` */
   constructor(definitions: S) {
     assertDefinitions(definitions);
-    this.definitions = Object.freeze({ ...definitions });
+    this.definitions = frozenCopy(definitions);
   }
 
-  /** Record calls below the path of a tracker or of one of its handles, the scopes that are open there included. */
+  /**
+   * Record calls below the path of a tracker or of one of its handles, the scopes that are open there included.
+   *
+   * @throws ValueError for what is neither
+   */
   on(tracker: TrackerHandle): DefinedMetrics<S> {
     if (!(tracker instanceof TrackerHandle)) {
       throw new ValueError({
@@ -123,15 +134,18 @@ export class MetricSchema<S extends MetricDefinitions> {
   }
 
   /**
-   * An export whose names the compiler knows; the very same object. `P` is the path that the metrics were recorded
-   * under, as it begins their exported names.
+   * An export whose names the compiler knows; the very same object, unchecked. `P` is the path that the metrics were
+   * recorded under, as it begins their exported names.
    */
   read<P extends string = ''>(exported: Readonly<Record<string, number>>): ExportOf<S, P> {
     return exported;
   }
 }
 
-/** Record calls that know their metrics. Atomicity and errors are those of the handle that the schema was put on. */
+/**
+ * Record calls that know their metrics. Atomicity and errors are those of the handle that the schema was put on; weights
+ * and rules for non-finite elements are given to that handle, or to its tracker.
+ */
 export class DefinedMetrics<S extends MetricDefinitions> {
   readonly #definitions: S;
   readonly #handle: TrackerHandle;
@@ -143,9 +157,9 @@ export class DefinedMetrics<S extends MetricDefinitions> {
   }
 
   /**
-   * Records masks, see `TrackerHandle.denominator`.
+   * Records masks, see `TrackerHandle.denominator`: one to use through what is returned, or several by name.
    *
-   * @throws ValueError for a key that the schema does not define as a denominator
+   * @throws ValueError for a key that the schema does not define as a denominator; what the handle refuses
    */
   denominator<D extends DenominatorKey<S>>(name: D, mask: Tensor): DefinedDenominator<S, D>;
   denominator(masks: Some<DenominatorKey<S>, Tensor>): void;
@@ -153,9 +167,9 @@ export class DefinedMetrics<S extends MetricDefinitions> {
     masks: string | Readonly<Record<string, Tensor | undefined>>,
     mask?: Tensor,
   ): DefinedDenominator<S, string> | undefined {
-    const isDenominator = (definition: MetricDefinition): boolean => definition === 'denominator';
     if (typeof masks !== 'string') {
       this.#assertDefined('denominator', masks, 'a denominator', isDenominator);
+      if (mask !== undefined) throw maskWithoutName(masks);
       this.#handle.denominator(masks as Record<string, Tensor>);
       return undefined;
     }
@@ -174,10 +188,12 @@ export class DefinedMetrics<S extends MetricDefinitions> {
   /**
    * Reduces values over the masks that they pair with, in one pass, see `TrackerHandle.stat`.
    *
-   * @throws ValueError for a key that the schema does not define as a stat over `denominator`
+   * @throws ValueError for a denominator that the schema does not define, or a key that it does not define as a stat over
+   *   it; what the handle refuses
    */
   stat<D extends DenominatorKey<S>>(denominator: D, values: Some<StatKey<S, D>, Tensor>): void {
     assertName('stat', 'denominator', denominator);
+    this.#assertDefined('stat', { [denominator]: undefined }, 'a denominator', isDenominator);
     const reduceType = this.#reduceTypes(denominator, values);
     this.#handle.stat(values as Record<string, Tensor>, { denominator, reduceType });
   }
@@ -185,7 +201,7 @@ export class DefinedMetrics<S extends MetricDefinitions> {
   /**
    * Records numbers, see `TrackerHandle.scalar`.
    *
-   * @throws ValueError for a key that the schema does not define as a scalar
+   * @throws ValueError for a key that the schema does not define as a scalar; what the handle refuses
    */
   scalar(values: Some<ScalarKey<S>, number | boolean>): void {
     const isScalar = (definition: MetricDefinition): boolean =>
@@ -203,7 +219,7 @@ export class DefinedMetrics<S extends MetricDefinitions> {
   /**
    * Counts, see `TrackerHandle.counter`.
    *
-   * @throws ValueError for a key that the schema does not define as a counter
+   * @throws ValueError for a key that the schema does not define as a counter; what the handle refuses
    */
   counter(values: Some<CounterKey<S>, number | boolean>): void {
     this.#assertDefined('counter', values, 'a counter', (definition) => definition === 'counter');
@@ -233,7 +249,7 @@ export class DefinedMetrics<S extends MetricDefinitions> {
     const input = where === 'denominator' ? 'masks' : 'values';
     assertNamed(where, input, values, {
       expected: `an object of named ${input}`,
-      remedy: `call it with { key: … }`,
+      remedy: 'pass { key: … } with keys of the schema',
     });
     for (const key of Object.keys(values)) {
       const definition = Object.hasOwn(this.#definitions, key) ? this.#definitions[key] : undefined;
@@ -247,6 +263,28 @@ export class DefinedMetrics<S extends MetricDefinitions> {
       });
     }
   }
+}
+
+function frozenCopy<S extends MetricDefinitions>(definitions: S): S {
+  const copies = Object.entries(definitions).map(
+    ([key, definition]) =>
+      [key, typeof definition === 'object' ? Object.freeze({ ...definition }) : definition] as const,
+  );
+  return Object.freeze(Object.fromEntries(copies)) as S;
+}
+
+function isDenominator(definition: MetricDefinition): boolean {
+  return definition === 'denominator';
+}
+
+function maskWithoutName(masks: object): ValueError {
+  return new ValueError({
+    where: 'denominator',
+    input: 'mask',
+    expected: 'either a name and its mask, or an object of named masks alone',
+    received: `a mask behind ${kindOf(masks)}`,
+    remedy: 'put it into the object under its key',
+  });
 }
 
 function assertName(where: string, input: string, name: unknown): void {
@@ -293,8 +331,10 @@ function assertDefinition(key: string, definition: unknown): asserts definition 
   if (typeof definition === 'object' && definition !== null && key !== '') {
     assertOptions('defineMetrics', definition, { denominator: 'string', reduceType: 'any' }, key);
     const { denominator, reduceType } = definition as Partial<StatDefinition>;
-    const isStat = typeof denominator === 'string';
-    if (isStat && (reduceType === undefined || isText(tensorReduceTypes, reduceType))) return;
+    if (reduceType !== undefined && !isText(tensorReduceTypes, reduceType)) {
+      throw noReduceType(key, reduceType);
+    }
+    if (denominator !== undefined) return;
   }
   throw new ValueError({
     where: 'defineMetrics',
@@ -306,6 +346,16 @@ function assertDefinition(key: string, definition: unknown): asserts definition 
     received: key === '' ? "''" : kindOf(definition),
     remedy:
       "define e.g. { n_valid_tokens: 'denominator', loss: { denominator: 'n_valid_tokens' }, lr: 'last' }",
+  });
+}
+
+function noReduceType(key: string, reduceType: unknown): ValueError {
+  return new ValueError({
+    where: 'defineMetrics',
+    input: `${key}.reduceType`,
+    expected: `one of ${tensorReduceTypes.map((type) => `'${type}'`).join(', ')}`,
+    received: kindOf(reduceType),
+    remedy: 'leave it out for avg_min_max; plain numbers have no denominator',
   });
 }
 

@@ -12,7 +12,7 @@ import {
   assertScalarReduceType,
   assertWeight,
   countedNumber,
-  isCount,
+  canBeCounted,
   namedInputs,
   reduceTypesByName,
   scalarNumber,
@@ -90,16 +90,17 @@ export class NumberRecords {
     try {
       for (const name in values) {
         const slot = table.get(name);
-        if (slot?.isLive !== true || slot.binding.reduction !== reduction) return false;
+        if (slot?.binding.reduction !== reduction) return false;
         const number = values[name];
-        if (typeof number !== 'number' || (reduction === 'counter' && !isCount(number))) return false;
+        if (typeof number !== 'number' || (reduction === 'counter' && !canBeCounted(number))) return false;
         this.#slots[found] = slot;
         this.#numbers[found++] = number;
       }
     } finally {
       this.#isCollecting = false;
     }
-    if (found === 0) return false;
+    // A getter among the values may even have dropped the records, and the keys with them.
+    if (found === 0 || this.#book.tableOf(path) !== table) return false;
     for (let i = 0; i < found; i++) this.#slots[i]!.addNumber(this.#numbers[i]!);
     this.#onRecord();
     return true;

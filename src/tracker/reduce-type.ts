@@ -113,6 +113,7 @@ export type NonFiniteRule = 'propagate' | 'ignore' | 'error';
 
 /** How many selected elements were not finite; exported where a rule was chosen and there were some. */
 const NON_FINITE_SUFFIX = '/nonfinite';
+export type NonFiniteSuffix = typeof NON_FINITE_SUFFIX;
 
 function rowOf(reduction: Reduction): ReduceRow {
   return reduction === 'denominator' ? SELECTED_COUNT : TABLE[reduction];

@@ -83,15 +83,18 @@ export type EpisodeOutcome = (typeof OUTCOMES)[number];
 export interface Episode {
   /** `accepted` into training, `rejected` by a filter, or `failed` before it had anything to show. */
   readonly outcome: EpisodeOutcome;
-  /** What was measured, by name. */
-  readonly values?: Readonly<Record<string, number>> | undefined;
+  /** What was measured, by name: none that `reportEpisode` writes itself. */
+  readonly values?: Readonly<Record<string, number | boolean>> | undefined;
 }
 
-/** What takes full keys: a `StreamEmitter`. */
+/** What takes full keys: a `StreamEmitter`, or a `StatsTracker` without a name that is not inside of a scope of its own. */
 export interface EpisodeRecorder {
-  scalar(values: Record<string, number>): void;
+  scalar(values: Record<string, number | boolean>): void;
   counter(values: Record<string, number>): void;
 }
+
+/** Below it is what accepted episodes have. */
+const EFFECTIVE = 'effective/';
 
 /**
  * Records one episode of the current rollout, so that every mean names its population.
@@ -101,12 +104,14 @@ export interface EpisodeRecorder {
  * `<scope>/accepted`, `<scope>/rejected` and `<scope>/failed`, whose sum is the number of episodes attempted.
  *
  * @param recorder where the records go
- * @throws MissingInputError or ValueError for an episode that is none, with nothing recorded
+ * @throws MissingInputError or ValueError for an episode that is none, also one with a value under a name that is written
+ *   here: an outcome, or one that begins with `effective/`; what the recorder refuses with, such as KeyConflictError for
+ *   a key that is something else in it. No value is recorded then and no episode counted
  */
 export function reportEpisode(recorder: EpisodeRecorder, episode: Episode): void {
   assertNamed('reportEpisode', 'recorder', recorder, {
-    expected: 'a StreamEmitter',
-    remedy: 'pass the emitter of this worker',
+    expected: 'a StreamEmitter or a StatsTracker',
+    remedy: 'pass the emitter of this worker, or the tracker of this process',
   });
   const { scalar, counter } = recorder as unknown as Readonly<Record<string, unknown>>;
   assertFunction('reportEpisode', 'recorder.scalar', scalar);
@@ -122,14 +127,26 @@ export function reportEpisode(recorder: EpisodeRecorder, episode: Episode): void
     throw refusal('reportEpisode', 'episode.outcome', expected, outcome, 'say what became of the episode');
   }
   const scope = rolloutScope();
-  const numbers: Record<string, number> = {};
+  const numbers: Record<string, number | boolean> = {};
   for (const [name, x] of Object.entries(values)) {
+    assertEpisodeValue(name, x);
     numbers[`${scope}/${name}`] = x;
-    if (outcome === 'accepted') numbers[`${scope}/effective/${name}`] = x;
+    if (outcome === 'accepted') numbers[`${scope}/${EFFECTIVE}${name}`] = x;
   }
-  // The call that can refuse comes first: a value that is no number must not leave a counted episode behind.
+  const counted = `${scope}/${outcome}`;
+  // Two calls make one record: whatever the second could refuse is refused before the first, by counting nothing.
+  recorder.counter({ [counted]: 0 });
   if (Object.keys(numbers).length > 0) recorder.scalar(numbers);
-  recorder.counter({ [`${scope}/${outcome}`]: 1 });
+  recorder.counter({ [counted]: 1 });
+}
+
+function assertEpisodeValue(name: string, x: unknown): void {
+  if ((OUTCOMES as readonly string[]).includes(name) || name.startsWith(EFFECTIVE) || name === '') {
+    const expected = `a name other than ${OUTCOMES.map((taken) => `'${taken}'`).join(', ')} and '${EFFECTIVE}…'`;
+    throw refusal('reportEpisode', 'episode.values', expected, name, 'rename it; these are written for you');
+  }
+  if (typeof x === 'number' || typeof x === 'boolean') return;
+  throw refusal('reportEpisode', `episode.values['${name}']`, 'a number', x, 'leave it out if there is none');
 }
 
 function refusal(

@@ -62,8 +62,8 @@ export function settingsOf(where: string, options: TrackerOptions): Settings {
   assertWindows(where, windows);
   if (nonFinite !== undefined) assertNonFiniteRule(where, 'options.nonFinite', nonFinite);
   assertDerivations(where, derived);
-  assertCount(where, 'options.maxKeys', maxKeys);
-  assertCount(where, 'options.exportReminder', exportReminder);
+  assertLimit(where, 'options.maxKeys', maxKeys);
+  assertLimit(where, 'options.exportReminder', exportReminder);
   return {
     clock,
     mode,
@@ -100,7 +100,7 @@ function assertWindows(where: string, windows: unknown): asserts windows is read
   });
 }
 
-function assertCount(where: string, input: string, value: number): void {
+function assertLimit(where: string, input: string, value: number): void {
   if (value >= 1) return;
   throw new ValueError({
     where,

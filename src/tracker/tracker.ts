@@ -60,7 +60,10 @@ export class StatsTracker extends TrackerHandle {
    * @throws PairingError if a stat has fewer values than its denominator has masks (a warning in parity mode), ValueError
    *   for options that are none or elements that the rule `error` refuses, KeyConflictError for a derived metric that is
    *   recorded too; nothing is exported or forgotten
-   * @throws what the device reports if reading fails; all records are kept
+   * @throws what the device reports, usually BackendError, if it could not deliver reductions that were still on it.
+   *   These are lost, since a device that fails a read-back does not give a second one. Everything else is kept: numbers,
+   *   and tensor statistics that an earlier export, peek or unasked read-back has brought to the host. Each window that
+   *   lost something throws once, then exports what is left
    */
   export(options: ExportOptions = {}): Promise<Record<string, number>> {
     return exportLedgers('export', [this.#ledger], options);
@@ -69,6 +72,9 @@ export class StatsTracker extends TrackerHandle {
   /**
    * Takes everything recorded so far as rows that merge with those of other trackers: what a rollout worker gives to
    * `StreamEmitter.merge`. One read-back; the record calls, windows and errors are those of `export`.
+   *
+   * Like `export`, and like `StreamIngest.rows`, it forgets what it returns, so that no record is handed on twice:
+   * `reset: false` looks without forgetting.
    *
    * Keys of reduce type `histogram` travel as `avg_min_max`, without their quantiles.
    *

@@ -9,10 +9,13 @@ import type { Entry, Segment } from './entry.js';
 
 export class Windows {
   readonly #waiting: Map<string, Segment[]>;
+  /** What each window has been told of lost records. */
+  readonly #told: ReadonlyMap<string, WeakSet<Error>>;
 
   /** @param names the first is the default one */
   constructor(names: readonly [string, ...string[]]) {
     this.#waiting = new Map(names.map((name) => [name, []]));
+    this.#told = new Map(names.map((name) => [name, new WeakSet()]));
   }
 
   get names(): string[] {
@@ -48,6 +51,22 @@ export class Windows {
   /** Puts back what was taken from a window, in front of what came since. */
   restore(window: string, taken: readonly Segment[]): void {
     this.#waiting.set(window, [...taken, ...this.#waiting.get(window)!]);
+  }
+
+  /**
+   * Why records are missing from `segments`, which a window exports and which were read: what it has not been told
+   * before. From now on it has.
+   */
+  tell(window: string, segments: readonly Segment[]): Error[] {
+    const told = this.#told.get(window)!;
+    const fresh = new Set<Error>();
+    for (const segment of segments) {
+      for (const entry of segment.values()) {
+        for (const loss of entry.losses()) if (!told.has(loss)) fresh.add(loss);
+      }
+    }
+    for (const loss of fresh) told.add(loss);
+    return [...fresh];
   }
 
   /** Merges what waits and is on the host. */

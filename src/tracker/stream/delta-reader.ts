@@ -200,7 +200,7 @@ function readRows(
     const cell = i * MomentsTable.WIDTH;
     cells[cell] = reader.f64();
     cells[cell + 1] = cells[cell + 2] = cells[cell + 3] = 0;
-    for (let field = 4; field < 8; field++) cells[cell + field] = reader.f64();
+    for (let field = 4; field < MomentsTable.WIDTH; field++) cells[cell + field] = reader.f64();
     if (bytes[nonFinite + byte]! & bit) {
       for (let field = 1; field < 4; field++) cells[cell + field] = reader.f64();
       if (cells[cell + 1] === 0 && cells[cell + 2] === 0 && cells[cell + 3] === 0) {

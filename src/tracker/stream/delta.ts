@@ -14,7 +14,7 @@
 import { ValueError } from '../../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
 import { MomentsTable } from '../../kernels/moments/record.js';
-import { type KeyDefinition, fingerprintOf, streamReductions } from './schema.js';
+import { type KeyDefinition, MOST_TEXT_BYTES, fingerprintOf, streamReductions } from './schema.js';
 
 /** First byte of every delta. */
 export const DELTA_VERSION = 1;
@@ -76,11 +76,11 @@ export function schemaFingerprint(definitions: readonly KeyDefinition[]): number
 }
 
 function lengthOf(input: string, text: Uint8Array): number {
-  if (text.length > 0 && text.length <= 0xffff) return text.length;
+  if (text.length > 0 && text.length <= MOST_TEXT_BYTES) return text.length;
   throw new ValueError({
     where: 'encodeDelta',
     input,
-    expected: 'a text of 1 to 65535 bytes of UTF-8',
+    expected: `a text of 1 to ${MOST_TEXT_BYTES} bytes of UTF-8`,
     received: `${text.length} bytes`,
     remedy: 'shorten it',
   });
@@ -179,7 +179,7 @@ function writtenDefinitions({ definitions }: Delta): Uint8Array {
 }
 
 function allFinite({ cells }: MomentsTable, i: number): boolean {
-  const at = 8 * i;
+  const at = MomentsTable.WIDTH * i;
   return cells[at + 1] === 0 && cells[at + 2] === 0 && cells[at + 3] === 0;
 }
 
@@ -201,9 +201,9 @@ function writeRows(
     const byte = start + (positions[i]! >>> 3);
     const bit = 1 << (positions[i]! & 7);
     bytes[byte]! |= bit;
-    const cell = 8 * i;
+    const cell = MomentsTable.WIDTH * i;
     put(cells[cell]!);
-    for (let field = 4; field < 8; field++) put(cells[cell + field]!);
+    for (let field = 4; field < MomentsTable.WIDTH; field++) put(cells[cell + field]!);
     if (allFinite(rows, i)) continue;
     bytes[byte + bitmap]! |= bit;
     for (let field = 1; field < 4; field++) put(cells[cell + field]!);

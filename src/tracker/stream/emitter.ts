@@ -14,7 +14,7 @@ import { StreamError } from './errors.js';
 import { KeyTable, MOST_KEYS } from './key-table.js';
 import { assertStreamRow, namedNumbers } from './record-checks.js';
 import type { StreamReduction, StreamRow } from './schema.js';
-import { assertCount, assertPolicyVersion } from './stream-options.js';
+import { assertWhole, assertPolicyVersion } from './stream-options.js';
 import type { StreamTransport } from './transport.js';
 import { VersionedRows } from './versioned-rows.js';
 
@@ -60,7 +60,7 @@ function nextEpoch(): number {
  * Records numbers on a rollout worker and sends them to the controller, pre-aggregated.
  *
  * Record calls are atomic and never wait. Keys are full keys; one key is recorded in one way only. `flush` and `close`
- * deliver. Use `rolloutKeys` for the keys of an episode, which tell train and evaluation apart.
+ * deliver. `reportEpisode` records an episode; `rolloutKey` makes keys that tell training and evaluation apart.
  *
  * @example
  *   const emitter = new StreamEmitter(transport, { workerId: 'rollout-0', flushIntervalMs: 500 });
@@ -99,13 +99,13 @@ export class StreamEmitter {
     const { workerId, epoch = nextEpoch(), flushIntervalMs, sendTimeoutMs = 10_000 } = options;
     const { maxKeys = 10_000, maxPolicyVersions = 64, onError } = options;
     assertWorkerId(workerId);
-    assertCount('StreamEmitter', 'epoch', epoch);
-    assertCount('StreamEmitter', 'sendTimeoutMs', sendTimeoutMs, MOST_MS);
+    assertWhole('StreamEmitter', 'epoch', epoch);
+    assertWhole('StreamEmitter', 'sendTimeoutMs', sendTimeoutMs, MOST_MS);
     if (flushIntervalMs !== undefined) {
-      assertCount('StreamEmitter', 'flushIntervalMs', flushIntervalMs, MOST_MS);
+      assertWhole('StreamEmitter', 'flushIntervalMs', flushIntervalMs, MOST_MS);
     }
-    assertCount('StreamEmitter', 'maxKeys', maxKeys, MOST_KEYS);
-    assertCount('StreamEmitter', 'maxPolicyVersions', maxPolicyVersions);
+    assertWhole('StreamEmitter', 'maxKeys', maxKeys, MOST_KEYS);
+    assertWhole('StreamEmitter', 'maxPolicyVersions', maxPolicyVersions);
     this.#onError = onError;
     this.#keys = new KeyTable(maxKeys);
     this.#waiting = new VersionedRows(maxPolicyVersions);
@@ -134,10 +134,10 @@ export class StreamEmitter {
   /**
    * Adds to counters, which are exported as their sum: exact for integers up to 2^53.
    *
-   * @param values finite numbers from 0, by full key
+   * @param values finite numbers from 0, by full key; true counts as 1
    * @throws as `scalar` does
    */
-  counter(values: Record<string, number>, options?: EmitOptions): void {
+  counter(values: Record<string, number | boolean>, options?: EmitOptions): void {
     if (options !== undefined) assertOptions('counter', options, { policyVersion: 'any' });
     const numbers = namedNumbers('counter', values);
     for (const [key, x] of numbers) if (!(x >= 0 && x < Infinity)) throw noCount(key, x);

@@ -11,7 +11,7 @@ import type { Delta } from './delta.js';
 import { KeyTable, MOST_KEYS } from './key-table.js';
 import type { StreamRow } from './schema.js';
 import type { DeltaAck } from './transport.js';
-import { assertCount, assertPolicyVersion } from './stream-options.js';
+import { assertWhole, assertPolicyVersion } from './stream-options.js';
 import { VersionedRows } from './versioned-rows.js';
 import { WorkerRoster } from './worker-roster.js';
 
@@ -140,8 +140,8 @@ export class StreamIngest {
     const { expectedWorkers: expected, joinsMidway = false, forgetAfterSeconds = 86_400 } = options;
     const { maxKeys = 10_000, maxPolicyVersions = 64, clock = monotonicClock } = options;
     assertExpected(expected);
-    assertCount('StreamIngest', 'maxKeys', maxKeys, MOST_KEYS);
-    assertCount('StreamIngest', 'maxPolicyVersions', maxPolicyVersions);
+    assertWhole('StreamIngest', 'maxKeys', maxKeys, MOST_KEYS);
+    assertWhole('StreamIngest', 'maxPolicyVersions', maxPolicyVersions);
     this.#clock = clock;
     this.#forgetAfterSeconds = forgetAfterSeconds;
     this.#roster = new WorkerRoster({ expected, joinsMidway }, clock());
@@ -195,11 +195,15 @@ export class StreamIngest {
   }
 
   /**
-   * What was merged, as rows: to hand on to the emitter of a controller above this one, or to read what an export leaves
-   * out, such as the deviation and the non-finite elements of a scalar.
+   * Takes what was merged, as rows: to hand on to the emitter of a controller above this one, or to read what an export
+   * leaves out, such as the deviation and the non-finite elements of a scalar.
+   *
+   * Like `export`, and like `StatsTracker.rows`, it forgets what it returns, so that no record is handed on twice:
+   * `reset: false` looks without forgetting.
    *
    * @param options as for `export`; a reset starts the counts of `health` afresh
    * @returns rows in the order of their keys
+   * @throws ValueError for options that are none
    */
   rows(options: StreamExportOptions = {}): StreamRow[] {
     return this.#take('rows', options);

@@ -4,7 +4,13 @@
 import { KeyConflictError, ValueError } from '../../errors.js';
 import { kindOf } from '../../kernels/arguments.js';
 import { exportedNames } from '../reduce-type.js';
-import { type KeyDefinition, type StreamReduction, isStreamReduction, streamReductions } from './schema.js';
+import {
+  type KeyDefinition,
+  MOST_TEXT_BYTES,
+  type StreamReduction,
+  isStreamReduction,
+  streamReductions,
+} from './schema.js';
 
 /** A delta numbers its keys with 16 bits. */
 export const MOST_KEYS = 65_535;
@@ -43,7 +49,7 @@ export class KeyTable {
   /**
    * The numbers of several keys, new ones included: all of them or, with an error, none.
    *
-   * @throws ValueError for a key that is no text, an unknown reduction or too many keys; KeyConflictError for a key
+   * @throws ValueError for a key that is no text or that no delta has room for, an unknown reduction or too many keys; KeyConflictError for a key
    *   that is known under another reduction or exports a name that is taken
    */
   claim(where: string, definitions: readonly KeyDefinition[]): number[] {
@@ -86,6 +92,16 @@ function assertDefinition(where: string, { key, reduction }: KeyDefinition): voi
       expected: 'a key that is well-formed text and not empty',
       received: kindOf(key),
       remedy: "name it by its path, e.g. 'rollout/reward'",
+    });
+  }
+  const bytes = Buffer.byteLength(key);
+  if (bytes > MOST_TEXT_BYTES) {
+    throw new ValueError({
+      where,
+      input: `${key.slice(0, 40)}…`,
+      expected: `a key of at most ${MOST_TEXT_BYTES} bytes of UTF-8`,
+      received: `${bytes} bytes`,
+      remedy: 'keep texts of samples out of keys',
     });
   }
   if (!isStreamReduction(reduction)) {

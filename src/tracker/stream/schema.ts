@@ -37,6 +37,9 @@ export interface StreamRow extends KeyDefinition {
   readonly row: MomentsRow;
 }
 
+/** Bytes of UTF-8 that a text on the wire has at most: its length is written with 16 bits. */
+export const MOST_TEXT_BYTES = 0xffff;
+
 /** @returns whether `value` is a reduction that travels */
 export function isStreamReduction(value: unknown): value is StreamReduction {
   return (streamReductions as readonly unknown[]).includes(value);

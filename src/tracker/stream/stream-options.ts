@@ -3,7 +3,7 @@ import { ValueError } from '../../errors.js';
 import { kindOf } from '../../kernels/arguments.js';
 
 /** @throws ValueError unless `value` is an integer from 1 to `most` */
-export function assertCount(
+export function assertWhole(
   where: string,
   option: string,
   value: number,

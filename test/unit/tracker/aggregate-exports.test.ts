@@ -71,14 +71,75 @@ describe('aggregateExports', () => {
 
   test.each<[string, unknown, string]>([
     ['a value that is no number', [one(1, 1), { k: 'x', k__count: 1 }], "exports[1]['k']: expected a number"],
-    ['half a count', [one(1, 0.5)], "exports[0]['k__count']: expected an integer from 0"],
-    ['a negative count', [one(1, -1)], 'got the number -1'],
+    [
+      'a negative count',
+      [one(1, -1)],
+      "exports[0]['k__count']: expected a finite number from 0, got the number -1",
+    ],
+    ['a count without end', [one(1, Infinity)], 'got the number Infinity'],
+    ['a count that is NaN', [one(1, NaN)], 'expected a finite number from 0'],
     ['a count that is null', [{ k: 1, k__count: null }], 'got null'],
     ['an export that is none', [[]], 'exports[0]: expected an export, got a plain array'],
     ['no list', { k: 1 }, 'expected an array with one export per worker'],
   ])('refuses %s', (_what, exports, message) => {
     expect(() => aggregateExports(exports as never)).toThrow(ValueError);
     expect(() => aggregateExports(exports as never)).toThrow(message);
+  });
+
+  test('takes weights: the split of weighted records gives the export of one worker', async () => {
+    const whole = new StatsTracker();
+    const workers = [new StatsTracker(), new StatsTracker()];
+    // Sums of products that float64 holds exactly.
+    const records = [
+      [3, 0.5],
+      [1, 0.25],
+      [NaN, 0],
+      [7, 2.75],
+    ] as const;
+    for (const [i, [x, weight]] of records.entries()) {
+      for (const tracker of [whole, workers[i % 2]!]) tracker.scalar({ k: x }, { weight });
+    }
+    const merged = aggregateExports(await Promise.all(workers.map((worker) => worker.export())));
+    expect(merged).toEqual(await whole.export());
+    expect(merged).toEqual({ k: (1.5 + 0.25 + 7 * 2.75) / 3.5, k__count: 3.5 });
+  });
+
+  test('adds what is named as a total, by list or by predicate, and leaves out the rest', () => {
+    const exports = [
+      { ...one(1, 1), accepted: 3, 'a/n_tokens': 2 ** 40, 'x/max': 5 },
+      null,
+      { ...one(3, 1), accepted: 4, 'a/n_tokens': 1, 'x/max': 9 },
+      { ...one(5, 1), 'a/n_tokens': 1 },
+    ];
+    const heard: string[][] = [];
+    const onWithoutCount = (keys: readonly string[]): void => {
+      heard.push([...keys]);
+    };
+    const expected = { 'a/n_tokens': 2 ** 40 + 2, accepted: 7, ...one(3, 3) };
+    const totals = ['accepted', 'a/n_tokens', 'not-there'];
+    const byList = aggregateExports(exports, { totals, onWithoutCount });
+    expect(byList).toEqual(expected);
+    expect(Object.keys(byList)).toEqual(['a/n_tokens', 'accepted', 'k', 'k__count']);
+    const isTotal = (name: string): boolean => name === 'accepted' || name.includes('/n_');
+    expect(aggregateExports(exports, { totals: isTotal, onWithoutCount })).toEqual(expected);
+    expect(heard).toEqual([['x/max'], ['x/max']]);
+    const broken = [{ n: 1 }, JSON.parse('{"n":null}') as { n: number }];
+    expect(aggregateExports(broken, { totals: ['n'] })).toEqual({ n: NaN });
+  });
+
+  test('refuses totals that contradict a count, and what are no totals', () => {
+    expect(() => aggregateExports([one(1, 1)], { totals: ['k'] })).toThrow(
+      "exports[0]['k']: expected a sum, as options.totals says, got a mean: it has a __count",
+    );
+    // The count of k is no key of its own, so a predicate may be about it.
+    expect(aggregateExports([one(1, 2)], { totals: (name) => name === 'k__count' })).toEqual(one(1, 2));
+    expect(() => aggregateExports([{ k__count: 5 }, one(1, 1)], { totals: ['k__count'] })).toThrow(
+      KeyConflictError,
+    );
+    for (const totals of ['accepted', { accepted: true }, [1]]) {
+      expect(() => aggregateExports([], { totals: totals as never })).toThrow('options.totals');
+    }
+    expect(() => aggregateExports([{ n: 'x' as never }], { totals: ['n'] })).toThrow("exports[0]['n']");
   });
 
   test('refuses an export that is given twice: its records would count twice', () => {

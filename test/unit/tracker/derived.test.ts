@@ -11,6 +11,7 @@ import {
   perplexity,
   ratio,
 } from '../../../src/tracker/index.js';
+import { addDerived } from '../../../src/tracker/derived.js';
 import { mask, values } from './tensors.js';
 
 const derived = {
@@ -146,5 +147,21 @@ describe('a derived metric', () => {
       expect(() => new StatsTracker('', options)).toThrow(ValueError);
     }
     expect(() => new StatsTracker('', { derived: { '': ratio('a', 'b') } })).toThrow(ValueError);
+  });
+});
+
+describe('addDerived', () => {
+  it('replaces nothing: a number of that name, from wherever, is a conflict', () => {
+    const numbers = new Map([
+      ['a', 1],
+      ['b', 2],
+    ]);
+    expect(() => {
+      addDerived(numbers, new Map([['b', derive(['a'], (a) => 10 * a)]]));
+    }).toThrow(KeyConflictError);
+    expect([...numbers.values()]).toEqual([1, 2]);
+    // Without its inputs there is nothing to put in its place.
+    addDerived(numbers, new Map([['b', derive(['c'], (c) => c)]]));
+    expect([...numbers.values()]).toEqual([1, 2]);
   });
 });

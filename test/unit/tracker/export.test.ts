@@ -4,6 +4,7 @@ import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { KeyConflictError, PairingError } from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
 import { StatsTracker, TrackerRegistry } from '../../../src/tracker/index.js';
+import { tidied } from '../../support/tensors.js';
 import { SlowDevice } from './slow-device.js';
 import { mask, values } from './tensors.js';
 
@@ -128,6 +129,24 @@ describe('records made while an export runs', () => {
   });
 });
 
+describe('a key of an export that runs', () => {
+  it('is not free because another export has ended meanwhile', async () => {
+    record(1);
+    tracker.scalar({ x: 1 });
+    const open = slow.close();
+    const running = tracker.export();
+    tracker.scalar({ y: 1 });
+    expect(await tracker.export({ key: 'y' })).toEqual({ y: 1, y__count: 1 });
+    expect(() => {
+      tracker.scalar({ v: 1 });
+    }).toThrow(KeyConflictError);
+    open();
+    await running;
+    tracker.scalar({ v: 1, x__count: 3 });
+    expect(await tracker.export()).toEqual({ v: 1, v__count: 1, x__count: 3, x__count__count: 1 });
+  });
+});
+
 describe('a read that fails', () => {
   it('loses nothing: the next export has all of it', async () => {
     record(1, 2);
@@ -162,6 +181,25 @@ describe('a read that fails', () => {
       tracker.stat({ b: values(5, 6) }, { denominator: 'm', reduceType: 'sum' });
     });
     expect(await tracker.export()).toEqual({ a: 1, b: 5, m: 1 });
+  });
+
+  it('gives handles their masks back, beside those that their denominator has got since', async () => {
+    const valid = tidied(() => tracker.denominator('m', mask(1, 0)));
+    tf.tidy(() => {
+      valid.stat({ a: values(1, 2) }, { reduceType: 'sum' });
+    });
+    slow.failures = 1;
+    const open = slow.close();
+    const failing = tracker.export();
+    const newer = tidied(() => tracker.denominator('m', mask(1, 1)));
+    open();
+    await expect(failing).rejects.toThrow('device lost');
+    tf.tidy(() => {
+      valid.stat({ b: values(1, 2) }, { reduceType: 'sum' });
+      newer.stat({ b: values(3, 4) }, { reduceType: 'sum' });
+    });
+    expect(tracker.memory().heldMasks).toBe(2);
+    expect(await tracker.export()).toEqual({ a: 1, b: 8, m: 3 });
   });
 
   it('does not bring back what was dropped while it ran', async () => {

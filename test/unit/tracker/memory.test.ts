@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ValueError } from '../../../src/errors.js';
+import { BackendError, ValueError } from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
 import { StatsTracker, type TrackerOptions } from '../../../src/tracker/index.js';
 import { UnreadLaunches } from '../../../src/tracker/launch.js';
@@ -81,6 +81,22 @@ describe('memory()', () => {
   });
 });
 
+describe('the calls that memory() counts', () => {
+  it('are those of handles too, until an export forgets everything', async () => {
+    tf.tidy(() => {
+      const valid = tracker.denominator('m', mask(1));
+      expect(tracker.memory().records).toBe(1);
+      valid.stat({ v: values(1) });
+    });
+    tracker.scalar({ a: 1 });
+    expect(tracker.memory().records).toBe(3);
+    await tracker.export({ key: 'a' });
+    expect(tracker.memory().records).toBe(3);
+    await tracker.export();
+    expect(tracker.memory().records).toBe(0);
+  });
+});
+
 describe('results that nobody asks for', () => {
   it('are read when there are too many, and the export is the same', async () => {
     record(LIMIT - 1);
@@ -121,19 +137,40 @@ describe('results that nobody asks for', () => {
     expect(await tracker.export()).toEqual({ m: 2, v: 2 });
   });
 
-  it('tell the next export when they could not be read, and lose nothing that could', async () => {
+  it('are no longer too many once an export has read them, though it failed', async () => {
+    record(LIMIT - 1);
+    slow.failures = 1;
+    await expect(tracker.export()).rejects.toThrow('device lost');
+    record(1);
+    await nextTurn();
+    expect(slow.transfers).toEqual([LIMIT - 1]);
+    expect(tracker.memory().unreadLaunches).toBe(1);
+    expect(await tracker.export()).toEqual({ m: LIMIT, v: LIMIT });
+  });
+
+  it('tell the next export of every window when the device has lost them, and lose nothing else', async () => {
+    tracker = new StatsTracker('', { windows: ['a', 'b'] });
+    slow.lostTransfers = 1;
+    record(LIMIT);
+    record(3);
+    await nextTurn();
+    expect(slow.transfers).toEqual([LIMIT]);
+    for (const window of ['a', 'b']) {
+      await expect(tracker.export({ window })).rejects.toThrow(BackendError);
+      expect(await tracker.export({ window })).toEqual({ m: 3, v: 3 });
+    }
+  });
+
+  it('tell nobody when one of them spoils the read of all, and each comes by itself', async () => {
     slow.failures = 1;
     record(LIMIT);
     record(3);
     await nextTurn();
-    await nextTurn();
-    await expect(tracker.export()).rejects.toThrow('device lost');
-    const { v } = await tracker.export();
-    expect(v).toBe(LIMIT + 3);
+    expect(await tracker.export()).toEqual({ m: LIMIT + 3, v: LIMIT + 3 });
   });
 
   it('of a tracker that is disposed are read for nobody, without a fault', async () => {
-    slow.failures = 1;
+    slow.lostTransfers = 1;
     record(LIMIT);
     tracker.dispose();
     await nextTurn();
@@ -177,6 +214,18 @@ describe('a tracker that is never exported (D24)', () => {
     for (let i = 0; i < 100; i++) critic.counter({ b: 1 });
     expect(reminders()).toHaveLength(1);
     critic.dispose();
+  });
+
+  it('warns once it has passed a limit that is no integer', () => {
+    const halves = new StatsTracker('', { exportReminder: 1.5 });
+    halves.scalar({ a: 1 });
+    expect(reminders()).toEqual([]);
+    halves.scalar({ a: 1 });
+    halves.scalar({ a: 1 });
+    expect(reminders()).toHaveLength(1);
+    const never = new StatsTracker('', { exportReminder: Infinity });
+    for (let i = 0; i < 100; i++) never.scalar({ a: 1 });
+    expect(reminders()).toHaveLength(1);
   });
 
   it('is not one that is exported in time, in whatever window', async () => {

@@ -77,6 +77,9 @@ describe('what is recorded through a schema', () => {
       const wrong: [string, ...unknown[]][] = [
         ['denominator', { n: mask(1), m: mask(1) }],
         ['denominator', 'loss', mask(1)],
+        ['denominator', { n: mask(1) }, mask(1)],
+        ['stat', 'm', {}],
+        ['stat', 'loss', {}],
         ['stat', 'n', { loss: values(1), los: values(1) }],
         ['stat', 'loss', { kl: values(1) }],
         ['scalar', { grad_norm: 1, skipped: 1 }],
@@ -93,6 +96,19 @@ describe('what is recorded through a schema', () => {
   });
 });
 
+describe('an export that is read through a schema', () => {
+  it('has the counts of non-finite elements where a rule was chosen', async () => {
+    tracker = new StatsTracker('', { nonFinite: 'ignore' });
+    schema.on(tracker).scalar({ grad_norm: NaN });
+    schema.on(tracker).scalar({ grad_norm: 2 });
+    const exported = schema.read(await tracker.export());
+    expect(exported['grad_norm/nonfinite']).toBe(1);
+    expect(exported.grad_norm).toBe(2);
+    // @ts-expect-error a denominator has none
+    expect(exported['n/nonfinite']).toBeUndefined();
+  });
+});
+
 describe('a definition', () => {
   it.each<[string, object]>([
     ['of no known kind', { a: 'median' }],
@@ -106,15 +122,28 @@ describe('a definition', () => {
     expect(() => defineMetrics(definitions as MetricDefinitions)).toThrow(ValueError);
   });
 
+  it('is refused by the name of what is wrong with it', () => {
+    const define = (definition: object) => () =>
+      defineMetrics({ n: 'denominator', a: definition } as unknown as MetricDefinitions);
+    expect(define({ denominator: 'n', reduceType: 'last' })).toThrow(
+      /a\.reduceType: expected one of 'avg_min_max'.*the text 'last'/,
+    );
+    expect(define({ denominator: 'm' })).toThrow(/a\.denominator: expected .* got 'm'/);
+    expect(define({ reduceType: 'sum' })).toThrow(/a: expected 'denominator'/);
+    expect(define({ denominator: 5 })).toThrow(/a\.denominator/);
+  });
+
   it('may not take the exported name of another one', () => {
     const clash = { n: 'denominator', a: { denominator: 'n' }, 'a/avg': 'scalar' } as const;
     expect(() => defineMetrics(clash)).toThrow(KeyConflictError);
   });
 
   it('does not change with the object that it came from', () => {
-    const definitions: Record<string, 'scalar'> = { a: 'scalar' };
+    const definitions = { n: 'denominator', loss: { denominator: 'n', reduceType: 'sum' } } as const;
     const made = defineMetrics(definitions);
     Object.assign(definitions, { b: 'scalar' });
-    expect(Object.keys(made.definitions)).toEqual(['a']);
+    Object.assign(definitions.loss, { denominator: 'b' });
+    expect(made.definitions).toEqual({ n: 'denominator', loss: { denominator: 'n', reduceType: 'sum' } });
+    expect(() => Object.assign(made.definitions.loss, { denominator: 'b' })).toThrow(TypeError);
   });
 });

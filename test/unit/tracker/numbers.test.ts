@@ -141,6 +141,18 @@ describe('records of known keys', () => {
     expect(await tracker.export()).toEqual({ a: 104 / 3, a__count: 3, b: 203 / 3, b__count: 3 });
   });
 
+  it('may be dropped while their values are read: what is recorded then opens its keys anew', async () => {
+    tracker.scalar({ a: 1, b: 1 });
+    tracker.scalar({
+      a: 3,
+      get b() {
+        tracker.dispose();
+        return 2;
+      },
+    });
+    expect(await tracker.export()).toEqual({ a: 3, a__count: 1, b: 2, b__count: 1 });
+  });
+
   it('are told from what only looks like them: lists, inherited values, booleans, empty calls', async () => {
     tracker.scalar({ '0': 1, a: 1 });
     expect(() => {

@@ -84,6 +84,32 @@ describe('a key with another reduce type (D10)', () => {
     expect(warnings.of('TENSORTALLY_REDUCE_TYPE')).toHaveLength(1);
   });
 
+  it('gives up the names that it exports no more: another key may have them', async () => {
+    tracker.denominator({ m: mask(1, 1) });
+    tracker.stat({ v: values(5, 1) }, { denominator: 'm' });
+    tracker.denominator({ m: mask(1, 1) });
+    tracker.stat({ v: values(4, 2) }, { denominator: 'm', reduceType: 'sum' });
+    tracker.scalar({ 'v/avg': 7 });
+    expect(warnings.of('TENSORTALLY_NAME_TAKEN')).toEqual([]);
+    expect(await tracker.export()).toEqual({ m: 4, v: 12, 'v/avg': 7, 'v/avg__count': 1 });
+  });
+
+  it('leaves alone the names that have gone to another key', async () => {
+    tracker.denominator({ m: mask(1, 1) });
+    tracker.stat({ v: values(5, 1) }, { denominator: 'm' });
+    tracker.scalar({ 'v/avg': 7 });
+    tracker.denominator({ m: mask(1, 1) });
+    tracker.stat({ v: values(4, 2) }, { denominator: 'm', reduceType: 'sum' });
+    expect(warnings.of('TENSORTALLY_NAME_TAKEN')).toHaveLength(1);
+    tracker.denominator({ m: mask(1, 1) });
+    tracker.stat({ v: values(3, 3) }, { denominator: 'm' });
+    expect(warnings.of('TENSORTALLY_NAME_TAKEN')).toEqual([
+      expect.stringContaining("'v' and 'v/avg' both export 'v/avg'"),
+      expect.stringContaining("'v/avg' and 'v' both export 'v/avg'"),
+    ]);
+    await tracker.export();
+  });
+
   it('has it also for what an export could not take, and for windows that waited', async () => {
     tracker = new StatsTracker('', { mode: 'parity', windows: ['step', 'epoch'] });
     for (const reduceType of ['max', 'sum'] as const) {

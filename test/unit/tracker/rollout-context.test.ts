@@ -1,7 +1,8 @@
 /** Training and evaluation are told apart by the asynchronous context, whatever runs beside it. */
 import { EventEmitter } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { MissingInputError, ValueError } from '../../../src/errors.js';
+import { KeyConflictError, MissingInputError, ValueError } from '../../../src/errors.js';
+import { StatsTracker } from '../../../src/tracker/index.js';
 import {
   currentRollout,
   reportEpisode,
@@ -91,21 +92,63 @@ describe('reportEpisode', () => {
   test('records nothing of an episode that is none', () => {
     const calls: unknown[] = [];
     const recorder = {
-      scalar: (values: Record<string, number>) => {
-        if (Object.values(values).some((x) => typeof x !== 'number')) throw new TypeError('no number');
-        calls.push(values);
-      },
-      counter: (values: Record<string, number>) => calls.push(values),
+      scalar: (values: object) => calls.push(values),
+      counter: (values: object) => calls.push(values),
     };
     expect(() => {
       reportEpisode(recorder, { outcome: 'done' as never });
     }).toThrow("episode.outcome: expected one of 'accepted', 'rejected', 'failed', got the text 'done'");
     expect(() => {
       reportEpisode(recorder, { outcome: 'accepted', values: { reward: null as never } });
-    }).toThrow(TypeError);
+    }).toThrow("episode.values['reward']: expected a number, got null");
+    for (const name of ['accepted', 'rejected', 'failed', 'effective/reward', '']) {
+      for (const outcome of ['accepted', 'failed'] as const) {
+        expect(() => {
+          reportEpisode(recorder, { outcome, values: { reward: 1, [name]: 1 } });
+        }, name).toThrow(ValueError);
+      }
+    }
     expect(() => {
       reportEpisode({} as never, { outcome: 'accepted' });
     }).toThrow(MissingInputError);
     expect(calls).toEqual([]);
+  });
+
+  test('records all or nothing where the recorder refuses one of its keys', async () => {
+    const episode = { outcome: 'accepted', values: { reward: 1 } } as const;
+    const counters = new StatsTracker();
+    counters.scalar({ 'rollout/accepted': 7 });
+    expect(() => {
+      reportEpisode(counters, episode);
+    }).toThrow(KeyConflictError);
+    expect(await counters.export()).toEqual({ 'rollout/accepted': 7, 'rollout/accepted__count': 1 });
+    const scalars = new StatsTracker();
+    scalars.counter({ 'rollout/effective/reward': 7 });
+    expect(() => {
+      reportEpisode(scalars, episode);
+    }).toThrow(KeyConflictError);
+    expect(await scalars.export()).toEqual({ 'rollout/accepted': 0, 'rollout/effective/reward': 7 });
+    const full = new StatsTracker('', { maxKeys: 2 });
+    expect(() => {
+      reportEpisode(full, episode);
+    }).toThrow(/at most 2 keys/);
+    expect(await full.export()).toEqual({ 'rollout/accepted': 0 });
+  });
+
+  test('writes to a tracker at its root, training and evaluation apart', async () => {
+    const tracker = new StatsTracker();
+    reportEpisode(tracker, { outcome: 'accepted', values: { reward: 1, solved: true } });
+    reportEpisode(tracker, { outcome: 'rejected', values: { reward: 0, solved: false } });
+    await withRollout({ isEval: true }, async () => {
+      await tick();
+      reportEpisode(tracker, { outcome: 'failed' });
+    });
+    expect(await tracker.export()).toEqual({
+      ...{ 'eval-rollout/failed': 1, 'rollout/accepted': 1, 'rollout/rejected': 1 },
+      ...{ 'rollout/reward': 0.5, 'rollout/reward__count': 2 },
+      ...{ 'rollout/solved': 0.5, 'rollout/solved__count': 2 },
+      ...{ 'rollout/effective/reward': 1, 'rollout/effective/reward__count': 1 },
+      ...{ 'rollout/effective/solved': 1, 'rollout/effective/solved__count': 1 },
+    });
   });
 });

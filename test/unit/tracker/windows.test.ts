@@ -2,7 +2,13 @@
 import * as tf from '@tensorflow/tfjs-core';
 import fc from 'fast-check';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { KeyConflictError, PairingError, ReleasedError, ValueError } from '../../../src/errors.js';
+import {
+  BackendError,
+  KeyConflictError,
+  PairingError,
+  ReleasedError,
+  ValueError,
+} from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
 import { StatsTracker, TrackerRegistry } from '../../../src/tracker/index.js';
 import { tidied } from '../../support/tensors.js';
@@ -188,6 +194,80 @@ describe('exports of several windows at once', () => {
     expect(await tracker.export()).toEqual({ m: 4, s: 37, s__count: 3, v: 113 });
     expect(await tracker.export(epoch)).toEqual({ m: 1, s: 100, s__count: 1, v: 100 });
     expect(await tracker.export({ window: 'run' })).toEqual({ m: 4, s: 37, s__count: 3, v: 113 });
+  });
+
+  it('that fail put back what they took in front of what other windows have cut off since', async () => {
+    record(1);
+    tracker.scalar({ lr: 1 }, { reduceType: 'last' });
+    slow.failures = 1;
+    const open = slow.close();
+    const failing = tracker.export();
+    tracker.scalar({ lr: 2 }, { reduceType: 'last' });
+    expect(await tracker.export({ window: 'epoch', key: 'lr' })).toEqual({ lr: 2 });
+    open();
+    await expect(failing).rejects.toThrow('device lost');
+    expect(await tracker.export()).toEqual({ lr: 2, m: 1, s: 1, s__count: 1, v: 1 });
+  });
+
+  it('let a window merge what has come, in order, while later records are on their way', async () => {
+    const opens: (() => void)[] = [];
+    const running = [1, 2, 4, 8].map((number) => {
+      record(number);
+      opens.push(slow.close());
+      return tracker.export();
+    });
+    // Both other windows share four segments of three rows. What has come each merges into three rows of its own.
+    expect(tracker.memory().waitingRows).toBe(12);
+    for (const [i, rows] of [12, 2 * 3 + 6, 2 * 3 + 3, 2 * 3].entries()) {
+      opens[i]!();
+      await running[i];
+      expect(tracker.memory().waitingRows).toBe(rows);
+    }
+    expect(await tracker.export(epoch)).toEqual({ m: 4, s: 15 / 4, s__count: 4, v: 15 });
+  });
+
+  it('do not merge an entry of which only a part has come', async () => {
+    tf.tidy(() => {
+      const [first, second] = [tracker.denominator('m', mask(1)), tracker.denominator('m', mask(1))];
+      first.stat({ v: values(1) }, { reduceType: 'sum' });
+      second.stat({ v: values(2), w: values(8) }, { reduceType: 'sum' });
+    });
+    expect(await tracker.export({ key: 'w' })).toEqual({ w: 8 });
+    const open = slow.close();
+    const running = tracker.export();
+    expect(await tracker.export({ key: 'nothing' })).toEqual({});
+    open();
+    expect(await running).toEqual({ m: 2, v: 3 });
+    expect(await tracker.export(epoch)).toEqual({ m: 2, v: 3, w: 8 });
+  });
+
+  it('hear each of a transfer that the device has failed, once, and go on with what is left', async () => {
+    record(1, 2);
+    await tracker.export();
+    record(10);
+    slow.lostTransfers = 1;
+    await expect(tracker.export()).rejects.toThrow(BackendError);
+    record(100);
+    expect(await tracker.export()).toEqual({ m: 1, s: 55, s__count: 2, v: 100 });
+    for (const window of ['epoch', 'run']) {
+      await expect(tracker.export({ window })).rejects.toThrow(BackendError);
+      expect(await tracker.export({ window })).toEqual({ m: 3, s: 37, s__count: 3, v: 103 });
+    }
+    record(1000);
+    for (const window of windows) {
+      expect(await tracker.export({ window })).toEqual({ m: 1, s: 1000, s__count: 1, v: 1000 });
+    }
+  });
+
+  it('hear each of a mask that the device has spoilt', async () => {
+    tf.tidy(() => {
+      tracker.denominator({ m: mask(1) });
+    });
+    slow.refusals = { after: 0, count: 1 };
+    for (const window of windows) {
+      await expect(tracker.export({ window })).rejects.toThrow(BackendError);
+      expect(await tracker.export({ window })).toEqual({ m: 0 });
+    }
   });
 
   it('get what they took although the tracker is disposed in the next line', async () => {

@@ -154,7 +154,8 @@ describe('bytes that are no delta', () => {
 
   test.each<[string, number, number]>([
     ['a negative count', 0, -1],
-    ['half a count', 0, 0.5],
+    ['a count without end', 0, Infinity],
+    ['a count that is NaN', 0, NaN],
     ['a count of nothing in a row with a sum', 0, 0],
     ['squared deviations below 0', 5, -1],
     ['a smallest element above the largest', 6, 3],

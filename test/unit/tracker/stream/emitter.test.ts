@@ -7,6 +7,7 @@ import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { StreamError } from '../../../../src/tracker/stream/errors.js';
 import { InProcessTransport } from '../../../../src/tracker/stream/in-process-transport.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
+import { StatsTracker } from '../../../../src/tracker/index.js';
 import type { StreamRow } from '../../../../src/tracker/stream/schema.js';
 import type { DeltaAck } from '../../../../src/tracker/stream/transport.js';
 import { Mailbox, recordsOf, transport } from './workers.js';
@@ -119,6 +120,43 @@ describe('recording', () => {
     expect(() => {
       record(emitter);
     }).toThrow(ValueError);
+  });
+
+  test('refuses a key that no delta has room for when it is recorded, and delivers the rest', async () => {
+    const ingest = new StreamIngest();
+    const emitter = new StreamEmitter(new InProcessTransport(ingest), { workerId: 'w' });
+    const longest = 'é'.repeat(32_767) + 'x';
+    emitter.counter({ [longest]: 1 });
+    expect(() => {
+      emitter.counter({ n: 1, ['é'.repeat(32_768)]: 1 });
+    }).toThrow('expected a key of at most 65535 bytes of UTF-8, got 65536 bytes');
+    emitter.counter({ m: true });
+    await emitter.close();
+    expect(recordsOf(ingest)).toEqual({ m: 1, [longest]: 1 });
+  });
+
+  test('takes rows whose counts are sums of weights', async () => {
+    const tracker = new StatsTracker();
+    const weighted = [
+      [1, 0.1],
+      [3, 0.2],
+      [NaN, 0.3],
+      [Infinity, 0.7],
+    ] as const;
+    for (const [x, weight] of weighted) tracker.scalar({ all: x }, { weight });
+    for (const [x, weight] of weighted.slice(0, 2)) tracker.scalar({ finite: x }, { weight });
+    for (const [x, weight] of weighted.slice(2)) tracker.scalar({ broken: x }, { weight });
+    // 0.1 + 0.2 is more than its parts, 0.7 + 0.1 is less.
+    tracker.scalar({ more: NaN, less: NaN }, { weight: 0.1 });
+    tracker.scalar({ more: Infinity }, { weight: 0.2 });
+    tracker.scalar({ less: Infinity }, { weight: 0.7 });
+    const expected = await tracker.export({ reset: false });
+    const ingest = new StreamIngest();
+    const emitter = new StreamEmitter(new InProcessTransport(ingest), { workerId: 'w' });
+    emitter.merge(await tracker.rows());
+    await emitter.flush();
+    expect(recordsOf(ingest)).toEqual(expected);
+    expect(expected.finite__count).toBe(0.1 + 0.2);
   });
 
   test('takes booleans, and counts integers exactly beyond 2^24', async () => {
