@@ -20,7 +20,9 @@ export function kindOf(value: unknown): string {
 
 /** An object with names of its own; lists, tensors and functions are none. */
 function isNamed(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Tensor);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  // These have parts, but none that an object's names would reach: they would be taken for empty.
+  return !(value instanceof Tensor || value instanceof Map || value instanceof Set);
 }
 
 /**

@@ -97,7 +97,7 @@ export function addDerived(numbers: Map<string, number>, derived: ReadonlyMap<st
         remedy: 'rename one of the two',
       });
     }
-    const result: unknown = of(...given);
+    const result = computed(name, of, given);
     if (typeof result !== 'number') {
       throw new ValueError({
         where: 'export',
@@ -108,6 +108,23 @@ export function addDerived(numbers: Map<string, number>, derived: ReadonlyMap<st
       });
     }
     numbers.set(name, result);
+  }
+}
+
+function computed(name: string, of: (...numbers: number[]) => number, given: readonly number[]): unknown {
+  try {
+    return of(...given);
+  } catch (cause) {
+    throw new ValueError(
+      {
+        where: 'export',
+        input: name,
+        expected: 'a number from its derivation',
+        received: `an error: ${cause instanceof Error ? cause.message : String(cause)}`,
+        remedy: 'return NaN where it is undefined',
+      },
+      { cause },
+    );
   }
 }
 

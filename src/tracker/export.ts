@@ -8,7 +8,7 @@ import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { type Derivation, addDerived } from './derived.js';
 import type { Entry, Segment } from './entry.js';
 import { nameTaken } from './key-book.js';
-import { momentsRowOf } from './key-row.js';
+import { finitePartOf, momentsRowOf } from './key-row.js';
 import { Launch } from './launch.js';
 import type { Ledger } from './ledger.js';
 import { type Reduction, exportedNames, exportedNumbers, nonFiniteCount } from './reduce-type.js';
@@ -68,17 +68,19 @@ export async function exportLedgers(
  */
 export async function exportRows(where: string, ledger: Ledger, options: RowsOptions): Promise<StreamRow[]> {
   assertOptions(where, options, { reset: 'boolean', window: 'string' });
-  return withRecords(where, [ledger], options, ([segments]) =>
-    [...totalsOf(segments!)].sort(byName).map(([key, entry]) => {
-      const { reduction } = entry.binding;
+  return withRecords(where, [ledger], options, ([segments]) => {
+    const totals = [...totalsOf(segments!)].sort(byName).map(([key, entry]) => ({ key, entry, ledger }));
+    assertFinite(where, totals);
+    return totals.map(({ key, entry }) => {
+      const { reduction, nonFinite } = entry.binding;
       const row = momentsRowOf(entry.row());
       return {
         key,
         reduction: reduction === 'histogram' ? 'avg_min_max' : mergeable(where, key, reduction),
-        row,
+        row: nonFinite === 'ignore' ? finitePartOf(row) : row,
       };
-    }),
-  );
+    });
+  });
 }
 
 /** Takes or looks at what is recorded, reads it, and finishes it; puts everything back if that fails. */
@@ -200,7 +202,7 @@ function finish(
       totals.push({ key, ledger, entry });
     }
   }
-  if (override === undefined) assertFinite(totals);
+  if (override === undefined) assertFinite('export', totals);
   const numbers = new Map<string, number>();
   for (const { key, entry } of totals) {
     const { reduction, nonFinite } = entry.binding;
@@ -224,13 +226,13 @@ function totalsOf(segments: readonly Segment[]): Map<string, Entry> {
 }
 
 /** @throws ValueError naming the keys whose rule refuses what they have recorded */
-function assertFinite(totals: readonly Total[]): void {
+function assertFinite(where: string, totals: readonly Total[]): void {
   const broken = totals.filter(
     ({ entry }) => entry.binding.nonFinite === 'error' && nonFiniteCount(entry.row()) > 0,
   );
   if (broken.length === 0) return;
   throw new ValueError({
-    where: 'export',
+    where,
     input: broken.map(({ key }) => key).join(', '),
     expected: "finite elements under the rule nonFinite 'error'",
     received: broken.map(({ entry }) => `${String(nonFiniteCount(entry.row()))} that are not`).join(', '),

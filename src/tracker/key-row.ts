@@ -1,7 +1,7 @@
 /**
  * What is accumulated under a key: a moments row and, for keys that export quantiles, a histogram beside it.
  */
-import { Histogram, type MomentsRow, mergeRows } from '../kernels/index.js';
+import { Histogram, type MomentsRow, finiteCount, mergeRows } from '../kernels/index.js';
 
 export interface KeyRow extends MomentsRow {
   /** Of the same elements as the row; undefined for keys that have no use for it. */
@@ -19,4 +19,9 @@ export function mergeKeyRows(a: KeyRow, b: KeyRow): KeyRow {
 /** The row without its histogram. */
 export function momentsRowOf({ count, nan, posInf, negInf, sum, m2, min, max }: KeyRow): MomentsRow {
   return { count, nan, posInf, negInf, sum, m2, min, max };
+}
+
+/** What a row is of its finite elements alone. */
+export function finitePartOf(row: MomentsRow): MomentsRow {
+  return { ...row, count: finiteCount(row), nan: 0, posInf: 0, negInf: 0 };
 }

@@ -76,7 +76,8 @@ export class StatsTracker extends TrackerHandle {
    * Like `export`, and like `StreamIngest.rows`, it forgets what it returns, so that no record is handed on twice:
    * `reset: false` looks without forgetting.
    *
-   * Keys of reduce type `histogram` travel as `avg_min_max`, without their quantiles.
+   * Keys of reduce type `histogram` travel as `avg_min_max`, without their quantiles; keys under the rule `ignore` without
+   * the elements that it ignores.
    *
    * @throws as `export`; ValueError for a key of reduce type `last`, of which two trackers cannot tell whose is later
    * @example

@@ -46,6 +46,9 @@ export class Courier {
   #schema: Schema | undefined;
   /** Fingerprint of the last schema that the other side has taken. */
   #knownFingerprint: number | undefined;
+  /** How many wait for a delivery; while nobody does, it does not keep the process alive. */
+  #awaiting = 0;
+  #deadline: NodeJS.Timeout | undefined;
   #seq = 0;
   #hasSealedFinal = false;
   #delivered = 0;
@@ -72,6 +75,18 @@ export class Courier {
       failures: this.#failures,
       refused: this.#refused,
     };
+  }
+
+  /** Keeps the process alive until a delivery that somebody waits for is over. */
+  async awaited(delivery: Promise<void>): Promise<void> {
+    this.#awaiting++;
+    this.#deadline?.ref();
+    try {
+      await delivery;
+    } finally {
+      this.#awaiting--;
+      if (this.#awaiting === 0) this.#deadline?.unref();
+    }
   }
 
   /**
@@ -122,13 +137,13 @@ export class Courier {
   async #ask(bytes: Uint8Array): Promise<DeltaAck> {
     const { sendTimeoutMs } = this.#options;
     const abort = new AbortController();
-    let timer: NodeJS.Timeout | undefined;
     const deadline = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => {
+      this.#deadline = setTimeout(() => {
         const error = this.#failed('an answer', `none within ${sendTimeoutMs} ms`);
         reject(error);
         abort.abort(error);
       }, sendTimeoutMs);
+      if (this.#awaiting === 0) this.#deadline.unref();
     });
     try {
       const ack: unknown = await Promise.race([
@@ -141,7 +156,8 @@ export class Courier {
         JSON.stringify(ack),
       );
     } finally {
-      clearTimeout(timer);
+      clearTimeout(this.#deadline);
+      this.#deadline = undefined;
     }
   }
 

@@ -1,8 +1,16 @@
 /** Reads deltas. Bytes come from outside, so everything is checked before anything is believed. */
+import { crc32 } from 'node:zlib';
 import { ValueError } from '../../errors.js';
 import { kindOf } from '../../kernels/arguments.js';
 import { MomentsTable } from '../../kernels/moments/record.js';
-import { type Delta, DELTA_VERSION, FLAG_DEFINITIONS, FLAG_FINAL, FLAG_POLICY_VERSION } from './delta.js';
+import {
+  CHECKSUM_BYTES,
+  type Delta,
+  DELTA_VERSION,
+  FLAG_DEFINITIONS,
+  FLAG_FINAL,
+  FLAG_POLICY_VERSION,
+} from './delta.js';
 import { DeltaError } from './errors.js';
 import { rowFault } from './row-checks.js';
 import { type KeyDefinition, fingerprintOf, streamReductions } from './schema.js';
@@ -78,7 +86,7 @@ function whole(what: string, x: number, least: number): number {
  * The delta that `encodeDelta` wrote.
  *
  * @returns without definitions if they were left out
- * @throws DeltaError for bytes that no delta has: cut short, too long, of another version, or with numbers that nothing
+ * @throws DeltaError for bytes that no delta has: damaged, cut short, too long, of another version, or with numbers that nothing
  *   can have counted; ValueError for what are no bytes
  */
 export function decodeDelta(bytes: Uint8Array): Delta {
@@ -109,9 +117,11 @@ export function readDelta(
       remedy: 'pass what encodeDelta returned',
     });
   }
-  const reader = new Reader(bytes);
-  const version = reader.u8();
+  // First of all: another version may well end in another way.
+  const version = new Reader(bytes).u8();
   if (version !== DELTA_VERSION) throw refuse(`version ${DELTA_VERSION} of the format`, `version ${version}`);
+  const reader = new Reader(sealedPart(bytes));
+  reader.skip(1);
   const flags = reader.u8();
   if (flags > (FLAG_DEFINITIONS | FLAG_FINAL | FLAG_POLICY_VERSION))
     throw refuse('known flags', `flags ${flags}`);
@@ -144,6 +154,16 @@ export function readDelta(
     positions,
     rows,
   };
+}
+
+/** The bytes before the checksum, which they must have. */
+function sealedPart(bytes: Uint8Array): Uint8Array {
+  const size = bytes.length - CHECKSUM_BYTES;
+  if (size < 0) throw refuse(`at least ${CHECKSUM_BYTES} bytes`, `${bytes.length}`);
+  const content = bytes.subarray(0, size);
+  const found = new DataView(bytes.buffer, bytes.byteOffset + size).getUint32(0, true);
+  if (crc32(content) !== found) throw refuse('bytes that match their checksum', 'damaged ones');
+  return content;
 }
 
 function readDefinitions(

@@ -6,11 +6,13 @@
  *     u8 version · u8 flags · u16 keys in the schema · f64 epoch · f64 sequence number · f64 fingerprint
  *     [f64 policy version] · u16 length, worker id · [u32 length, definitions]
  *     bit per key: has a row · bit per key: its row has non-finite elements · rows
+ *     u32 CRC-32 of everything before it
  *
  * A definition is `u8 reduction · u16 length, key`; a row is count, sum, m2, min, max and, with non-finite elements, nan,
  * posInf and negInf, f64 each. Texts are UTF-8. What a schema with this fingerprint is about need not come along: a
  * receiver that does not know it asks. Reading is in `delta-reader.ts`.
  */
+import { crc32 } from 'node:zlib';
 import { ValueError } from '../../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
 import { MomentsTable } from '../../kernels/moments/record.js';
@@ -26,6 +28,8 @@ export const FLAG_POLICY_VERSION = 4;
 
 /** Bytes before the first part of variable length. */
 export const FIXED_BYTES = 28;
+/** Bytes of the checksum at the end. */
+export const CHECKSUM_BYTES = 4;
 /** Numbers of a row whose elements are all finite, and what non-finite ones add. */
 export const FINITE_NUMBERS = 5;
 export const NON_FINITE_NUMBERS = 3;
@@ -107,7 +111,7 @@ export function encodeDelta(delta: Delta, options: { readonly definitions?: bool
   for (let i = 0; i < rows.length; i++)
     size += 8 * (FINITE_NUMBERS + (allFinite(rows, i) ? 0 : NON_FINITE_NUMBERS));
 
-  const bytes = new Uint8Array(size);
+  const bytes = new Uint8Array(size + CHECKSUM_BYTES);
   const view = new DataView(bytes.buffer);
   view.setUint8(0, DELTA_VERSION);
   view.setUint8(
@@ -134,6 +138,7 @@ export function encodeDelta(delta: Delta, options: { readonly definitions?: bool
     at += 4 + definitions.length;
   }
   writeRows(delta, bytes, view, at, bitmap);
+  view.setUint32(size, crc32(bytes.subarray(0, size)), true);
   return bytes;
 }
 

@@ -179,16 +179,10 @@ export class StreamEmitter {
    *   some of its keys, which are then dropped, because repeating them would not help
    */
   flush(): Promise<void> {
-    if (this.#next === undefined) {
-      const run = this.#tail.then(() => {
-        this.#next = undefined;
-        return this.#courier.deliver(this.#isClosed);
-      });
-      this.#next = run;
-      // Whoever asked hears of a failure; nobody has to.
-      this.#tail = run.catch(() => undefined);
-    }
-    return this.#next;
+    const delivered = this.#courier.awaited(this.#deliver());
+    // Whoever asked hears of a failure; nobody has to.
+    delivered.catch(() => undefined);
+    return delivered;
   }
 
   /**
@@ -239,9 +233,22 @@ export class StreamEmitter {
     return { ids: this.#keys.claim(where, definitions), rows: this.#waiting.at(policyVersion) };
   }
 
+  /** Joins the delivery that is about to begin, or begins one when the one under way is over. */
+  #deliver(): Promise<void> {
+    if (this.#next === undefined) {
+      const run = this.#tail.then(() => {
+        this.#next = undefined;
+        return this.#courier.deliver(this.#isClosed);
+      });
+      this.#next = run;
+      this.#tail = run.catch(() => undefined);
+    }
+    return this.#next;
+  }
+
   #flushUnasked(): void {
     if (this.#courier.isIdle) return;
-    this.flush().then(
+    this.#deliver().then(
       () => {
         this.#hasWarned = false;
       },

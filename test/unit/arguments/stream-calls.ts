@@ -25,7 +25,9 @@ const emitter = (given: object = {}): StreamEmitter =>
 /** The bytes of a delta with one key. */
 const bytes = encodeDelta(
   decodeDelta(
-    Uint8Array.from(Buffer.from(`01000000${'0'.repeat(16)}000000000000f03f${'0'.repeat(16)}010077`, 'hex')),
+    Uint8Array.from(
+      Buffer.from(`01000000${'0'.repeat(16)}000000000000f03f${'0'.repeat(16)}0100772f3a6ed4`, 'hex'),
+    ),
   ),
   { definitions: false },
 );

@@ -37,6 +37,19 @@ function record(tracker: StatsTracker): void {
 }
 
 describe('a derived metric', () => {
+  it('whose function throws is named by the refusal, and nothing is lost', async () => {
+    const fault = new Error('boom');
+    const gap = derive(['a'], () => {
+      throw fault;
+    });
+    const tracker = new StatsTracker('', { derived: { gap } });
+    tracker.scalar({ a: 1 });
+    const refusal: unknown = await tracker.export().catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(ValueError);
+    expect(refusal).toMatchObject({ input: 'gap', cause: fault });
+    expect(await tracker.export({ key: 'a' })).toEqual({ a: 1, a__count: 1 });
+  });
+
   it('is of the whole, not the mean of the parts', async () => {
     const tracker = new StatsTracker('', { derived });
     record(tracker);

@@ -118,4 +118,17 @@ describe('rows', () => {
     await expect(tracker.rows()).rejects.toThrow("'lr'".replaceAll("'", ''));
     expect(await tracker.export()).toEqual({ lr: 2 });
   });
+
+  it('keep the rules of their keys: refused under error, without what ignore leaves out', async () => {
+    const strict = new StatsTracker('', { nonFinite: 'error' });
+    strict.scalar({ a: 1 });
+    strict.scalar({ a: NaN });
+    await expect(strict.rows()).rejects.toThrow('finite elements');
+    expect(await strict.export({ nonFinite: 'ignore' })).toMatchObject({ a: 1, 'a/nonfinite': 1 });
+
+    const lenient = new StatsTracker('', { nonFinite: 'ignore' });
+    lenient.scalar({ a: 1 });
+    lenient.scalar({ a: NaN });
+    expect(await lenient.rows()).toMatchObject([{ key: 'a', row: { count: 1, nan: 0, sum: 1 } }]);
+  });
 });

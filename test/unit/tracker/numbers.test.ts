@@ -17,6 +17,13 @@ function record(numbers: readonly number[], options?: ScalarOptions): void {
 }
 
 describe('scalar', () => {
+  it('takes no Map, whose entries have no names to an object', () => {
+    const map = new Map([['a', 1]]) as unknown as Record<string, number>;
+    expect(() => {
+      tracker.scalar(map);
+    }).toThrow(ValueError);
+  });
+
   it.each([
     ['scalar', { k: 3, k__count: 3 }],
     ['sum', { k: 9 }],

@@ -103,12 +103,29 @@ describe('flush', () => {
     const second = emitter.flush();
     emitter.scalar({ a: 3 });
     const third = emitter.flush();
-    expect(third).toBe(second);
     gates[0]!.resolve(accepted);
     await first;
     gates[1]!.resolve(accepted);
-    await third;
+    await Promise.all([second, third]);
     expect(sent.map((delta) => decodeDelta(delta).rows.row(0).count)).toEqual([1, 2]);
+  });
+
+  test('keeps the process alive for an answer only while somebody waits for it', async () => {
+    vi.useFakeTimers();
+    const deadlines = vi.spyOn(globalThis, 'setTimeout');
+    const silent = transport(() => new Promise<DeltaAck>(() => undefined));
+    const emitter = new StreamEmitter(silent, { workerId: 'w', flushIntervalMs: 1000, sendTimeoutMs: 5000 });
+    emitter.scalar({ a: 1 });
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(deadlines).toHaveBeenCalledTimes(1);
+    const deadline = deadlines.mock.results[0]!.value as NodeJS.Timeout;
+    expect(deadline.hasRef()).toBe(false);
+    const asked = emitter.flush();
+    expect(deadline.hasRef()).toBe(true);
+    const failed = expect(asked).rejects.toThrow(StreamError);
+    await vi.advanceTimersByTimeAsync(20_000);
+    await failed;
+    deadlines.mockRestore();
   });
 
   test('gives up waiting for an answer after sendTimeoutMs, tells the transport, and ignores a late answer', async () => {

@@ -1,4 +1,5 @@
 /** The wire form of a delta: what comes back is what was sent, and bytes that are no delta are refused, whatever they are. */
+import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ValueError } from '../../../../src/errors.js';
@@ -35,6 +36,16 @@ const deltas: fc.Arbitrary<Delta> = fc
     return { ...numbers, fingerprint, keyCount: keys.length, definitions, positions, rows };
   });
 
+/** Content with the checksum that belongs to it: damage that only the checks behind the checksum can find. */
+function sealed(content: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(content.length + 4);
+  bytes.set(content);
+  new DataView(bytes.buffer).setUint32(content.length, crc32(content), true);
+  return bytes;
+}
+
+const contentOf = (bytes: Uint8Array): Uint8Array => bytes.subarray(0, bytes.length - 4);
+
 /** One key, one row. */
 function small(): Delta {
   const definitions = [{ key: 'k', reduction: 'scalar' }] as const;
@@ -70,10 +81,10 @@ describe('encodeDelta and decodeDelta', () => {
 
   test('need 40 bytes per row of finite elements, and names only when asked', () => {
     const delta = small();
-    expect(encodeDelta(delta, { definitions: false })).toHaveLength(28 + (2 + 1) + 2 + 40);
-    expect(encodeDelta(delta)).toHaveLength(28 + (2 + 1) + (4 + 3 + 1) + 2 + 40);
+    expect(encodeDelta(delta, { definitions: false })).toHaveLength(28 + (2 + 1) + 2 + 40 + 4);
+    expect(encodeDelta(delta)).toHaveLength(28 + (2 + 1) + (4 + 3 + 1) + 2 + 40 + 4);
     delta.rows.set(0, liftRow(NaN));
-    expect(encodeDelta(delta, { definitions: false })).toHaveLength(28 + (2 + 1) + 2 + 64);
+    expect(encodeDelta(delta, { definitions: false })).toHaveLength(28 + (2 + 1) + 2 + 64 + 4);
   });
 
   test('keep the format: bytes of version 1 are read for ever', () => {
@@ -84,7 +95,8 @@ describe('encodeDelta and decodeDelta', () => {
       '000000000000f03f' + // fingerprint 1
       '010077' +
       '0100' +
-      '000000000000f03f0000000000000040000000000000000000000000000000400000000000000040';
+      '000000000000f03f0000000000000040000000000000000000000000000000400000000000000040' +
+      '61c86d2f';
     const read = decodeDelta(Uint8Array.from(Buffer.from(hex, 'hex')));
     expect(read).toMatchObject({ workerId: 'w', epoch: 3, seq: 4, fingerprint: 1, positions: [0] });
     expect(read.rows.row(0)).toEqual(liftRow(2));
@@ -121,8 +133,11 @@ describe('bytes that are no delta', () => {
     fc.assert(
       fc.property(deltas, fc.nat(), fc.uint8Array({ minLength: 1, maxLength: 9 }), (delta, cut, more) => {
         const bytes = encodeDelta(delta);
+        const content = contentOf(bytes);
         expect(() => decodeDelta(bytes.subarray(0, cut % bytes.length))).toThrow(DeltaError);
         expect(() => decodeDelta(Uint8Array.of(...bytes, ...more))).toThrow(DeltaError);
+        expect(() => decodeDelta(sealed(content.subarray(0, cut % content.length)))).toThrow(DeltaError);
+        expect(() => decodeDelta(sealed(Uint8Array.of(...content, ...more)))).toThrow(DeltaError);
       }),
     );
   });
@@ -132,20 +147,32 @@ describe('bytes that are no delta', () => {
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(read(bytes)).toBeUndefined();
         read(Uint8Array.of(1, ...bytes));
+        read(sealed(Uint8Array.of(1, ...bytes)));
       }),
       { numRuns: 2000 },
     );
   });
 
-  test('with any byte changed are refused, or are another delta that is written the same', () => {
+  test('are refused: with any byte changed', () => {
     fc.assert(
       fc.property(deltas, fc.nat(), fc.integer({ min: 1, max: 255 }), (delta, at, by) => {
         const bytes = encodeDelta(delta);
         bytes[at % bytes.length]! ^= by;
-        const other = read(bytes);
+        expect(() => decodeDelta(bytes)).toThrow(DeltaError);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('with any byte changed and a checksum for it are refused, or are another delta that is written the same', () => {
+    fc.assert(
+      fc.property(deltas, fc.nat(), fc.integer({ min: 1, max: 255 }), (delta, at, by) => {
+        const content = contentOf(encodeDelta(delta));
+        content[at % content.length]! ^= by;
+        const other = read(sealed(content));
         if (other !== undefined) {
           const definitions = other.definitions !== undefined;
-          expect(encodeDelta(other, { definitions })).toEqual(bytes);
+          expect(encodeDelta(other, { definitions })).toEqual(sealed(content));
         }
       }),
       { numRuns: 1000 },
