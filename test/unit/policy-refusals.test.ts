@@ -46,7 +46,7 @@ const OPTIONS: readonly (readonly [string, PolicyMetricsOptions, Kind, string])[
     ValueError,
     'options.lossAggMode',
   ],
-  ['semantics that are none', { semantics: anything('verl') }, ValueError, 'semantics'],
+  ['semantics that are none', { semantics: anything('verl') }, ValueError, 'options.semantics'],
   ['no rank', { dpSize: 0 }, ValueError, 'options.dpSize'],
   ['NaN tokens', { batchNumTokens: NaN }, ValueError, 'options.batchNumTokens'],
   ['endless sequences', { globalBatchSize: Infinity }, ValueError, 'options.globalBatchSize'],

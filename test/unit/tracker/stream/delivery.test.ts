@@ -114,7 +114,10 @@ describe('flush', () => {
     vi.useFakeTimers();
     const deadlines = vi.spyOn(globalThis, 'setTimeout');
     const silent = transport(() => new Promise<DeltaAck>(() => undefined));
-    const emitter = new StreamEmitter(silent, { workerId: 'w', flushIntervalMs: 1000, sendTimeoutMs: 5000 });
+    const emitter = new StreamEmitter(silent, {
+      ...{ workerId: 'w', flushIntervalMs: 1000, sendTimeoutMs: 5000 },
+      onError: () => undefined,
+    });
     emitter.scalar({ a: 1 });
     await vi.advanceTimersByTimeAsync(1000);
     expect(deadlines).toHaveBeenCalledTimes(1);
