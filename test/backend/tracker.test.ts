@@ -7,6 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { emptyRow, liftRow, mergeRows } from '../../src/kernels/index.js';
 import { Moments } from '../../src/kernels/moments/record.js';
 import { StatsTracker } from '../../src/tracker/index.js';
+import { UnreadLaunches } from '../../src/tracker/launch.js';
 import { batches } from '../support/arbitraries.js';
 import { hasDevice, testBackend } from '../support/backend.js';
 import { expectContract } from '../support/contract.js';
@@ -155,18 +156,17 @@ describe('a tracker that nobody exports', () => {
     const v = deviceTensor({ shape: [4], values: [1, 2, 3, 4] });
     const m = deviceTensor({ shape: [4], values: [1, 0, 1, 1], dtype: 'bool' });
     const before = alive();
-    let most = 0;
     const batches = 4000;
     for (let i = 0; i < batches; i++) {
       tracker.denominator({ m });
       tracker.stat({ v }, { denominator: 'm', reduceType: 'sum' });
       if (i % 50 !== 0) continue;
-      await nextTurn();
-      most = Math.max(most, tracker.memory().unreadLaunches);
+      // Reading takes a while on a device: as a trainer waits for its step, so does this, and nobody asks to read.
+      for (let turn = 0; turn < 1e6 && tracker.memory().unreadLaunches > UnreadLaunches.LIMIT; turn++)
+        await nextTurn();
+      expect(tracker.memory().unreadLaunches).toBeLessThanOrEqual(UnreadLaunches.LIMIT);
     }
-    // Reading takes a while on a device, and recording goes on meanwhile.
-    expect(most).toBeLessThan(batches / 2);
-    expect(alive().dataIds - before.dataIds).toBeLessThan(batches / 2);
+    expect(alive().dataIds - before.dataIds).toBeLessThan(2 * UnreadLaunches.LIMIT);
     expect(await tracker.export()).toEqual({ m: 3 * batches, v: 8 * batches });
     tf.dispose([v, m]);
   });
