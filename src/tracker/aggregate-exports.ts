@@ -6,6 +6,7 @@
 import { KeyConflictError, ValueError } from '../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { Moments, type MomentsRow, emptyRow, mergeRows, repeatRow } from '../kernels/moments/record.js';
+import { exportRecord } from './export-record.js';
 
 const COUNT_SUFFIX = '__count';
 
@@ -87,7 +88,7 @@ export function aggregateExports(
     [key, mergedMean(row)],
     [key + COUNT_SUFFIX, row.count],
   ]);
-  return Object.fromEntries([...numbers, ...totals].sort(([a], [b]) => (a < b ? -1 : 1)));
+  return exportRecord([...numbers, ...totals]);
 }
 
 function totalsOf(totals: unknown): (name: string) => boolean {

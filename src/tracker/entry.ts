@@ -78,6 +78,19 @@ export class Entry {
 /** The entries of some keys, in the order in which the keys were first recorded. */
 export type Segment = ReadonlyMap<string, Entry>;
 
+/** Segments as one. Entries are shared with other windows, so they are never changed but for what they mean the same. */
+export function merged(segments: readonly Segment[]): Segment {
+  if (segments.length === 1) return segments[0]!;
+  const all = new Map<string, Entry>();
+  for (const segment of segments) {
+    for (const [key, entry] of segment) {
+      const earlier = all.get(key);
+      all.set(key, earlier === undefined ? entry : earlier.followedBy(entry));
+    }
+  }
+  return all;
+}
+
 /** Where the records of a key go. Stays the same object for as long as some window holds records of the key. */
 export class Slot {
   readonly key: string;

@@ -6,7 +6,8 @@
 import { ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { type Derivation, addDerived } from './derived.js';
-import type { Entry, Segment } from './entry.js';
+import { type Entry, type Segment, merged } from './entry.js';
+import { byName, exportRecord } from './export-record.js';
 import { nameTaken } from './key-book.js';
 import { finitePartOf, momentsRowOf } from './key-row.js';
 import { Launch } from './launch.js';
@@ -57,7 +58,7 @@ export async function exportLedgers(
   return withRecords(where, ledgers, options, (segments) => {
     const numbers = finish(segments, ledgers, nonFinite);
     if (key === undefined) addDerived(numbers, derivationsOf(ledgers));
-    return sorted(numbers);
+    return exportRecord(numbers);
   });
 }
 
@@ -69,7 +70,7 @@ export async function exportLedgers(
 export async function exportRows(where: string, ledger: Ledger, options: RowsOptions): Promise<StreamRow[]> {
   assertOptions(where, options, { reset: 'boolean', window: 'string' });
   return withRecords(where, [ledger], options, ([segments]) => {
-    const totals = [...totalsOf(segments!)].sort(byName).map(([key, entry]) => ({ key, entry, ledger }));
+    const totals = [...merged(segments!)].sort(byName).map(([key, entry]) => ({ key, entry, ledger }));
     assertFinite(where, totals);
     return totals.map(({ key, entry }) => {
       const { reduction, nonFinite } = entry.binding;
@@ -192,7 +193,7 @@ function finish(
   const totals: Total[] = [];
   const timings = new Map<string, number>();
   for (const [i, ledger] of ledgers.entries()) {
-    for (const [key, entry] of totalsOf(segments[i]!)) {
+    for (const [key, entry] of merged(segments[i]!)) {
       const earlier = isTiming(key, entry.binding) ? timings.get(key) : undefined;
       if (earlier !== undefined) {
         totals[earlier] = { key, ledger, entry: totals[earlier]!.entry.followedBy(entry) };
@@ -211,18 +212,6 @@ function finish(
       numbers.set(name, number);
   }
   return numbers;
-}
-
-/** Everything that segments have, by key in the order of the first records. */
-function totalsOf(segments: readonly Segment[]): Map<string, Entry> {
-  const totals = new Map<string, Entry>();
-  for (const segment of segments) {
-    for (const [key, entry] of segment) {
-      const earlier = totals.get(key);
-      totals.set(key, earlier === undefined ? entry : earlier.followedBy(entry));
-    }
-  }
-  return totals;
 }
 
 /** @throws ValueError naming the keys whose rule refuses what they have recorded */
@@ -252,12 +241,4 @@ function derivationsOf(ledgers: readonly Ledger[]): Map<string, Derivation> {
     }
   }
   return all;
-}
-
-function sorted(numbers: ReadonlyMap<string, number>): Record<string, number> {
-  return Object.fromEntries([...numbers].sort(byName));
-}
-
-function byName([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
-  return a < b ? -1 : 1;
 }

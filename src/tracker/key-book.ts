@@ -10,6 +10,14 @@ import { exportedNames, tensorReduceTypes } from './reduce-type.js';
 import { fullKey } from './scope.js';
 import type { Settings } from './settings.js';
 
+/** What the full keys of a record call are to be, by the names that it was given. */
+export function bindingsOf(
+  path: string,
+  records: ReadonlyMap<string, { readonly binding: Binding }>,
+): Map<string, Binding> {
+  return new Map([...records].map(([name, { binding }]) => [fullKey(path, name), binding]));
+}
+
 export class KeyBook {
   readonly #slots = new Map<string, Slot>();
   /** Exported name → the key that exports it. */

@@ -37,7 +37,7 @@ export class Launch {
    */
   static of(values: ReadonlyMap<string, Tensor>, mask: CompactMask, histograms: readonly string[]): Launch {
     const rows = (): Pending<Rows> => momentsTables(Object.fromEntries(values), mask).map(totals);
-    const bytes = values.size * ROW_BYTES + histograms.length * Histogram.DEVICE_BYTES;
+    const bytes = values.size * MomentsTable.ROW_BYTES + histograms.length * Histogram.DEVICE_BYTES;
     if (histograms.length === 0) return new Launch(rows(), bytes);
     const wanted = Object.fromEntries(histograms.map((key) => [key, values.get(key)!]));
     const both = Pending.launchAll<[Rows, Readonly<Record<string, Histogram>>]>([
@@ -50,7 +50,7 @@ export class Launch {
   /** Counts what a mask selects, under the key of its denominator. */
   static counting(denominator: string, mask: CompactMask): Launch {
     const ones = channelTables({ [denominator]: expression.constant(1) }, {}, mask);
-    return new Launch(ones.map(totals), ROW_BYTES);
+    return new Launch(ones.map(totals), MomentsTable.ROW_BYTES);
   }
 
   /** @param bytes what its rows are worth until they are read; a backend may spend more on them */
@@ -132,8 +132,6 @@ export class Launch {
     this.#pending?.release();
   }
 }
-
-const ROW_BYTES = MomentsTable.WIDTH * Float64Array.BYTES_PER_ELEMENT;
 
 function totals(tables: Readonly<Record<string, MomentsTable>>): Rows {
   return new Map(Object.entries(tables).map(([key, table]) => [key, table.total()]));

@@ -12,7 +12,7 @@ import { type CompactMask, compactMask } from '../kernels/index.js';
 import { Denominators, type TakenMasks } from './denominators.js';
 import type { Binding, Segment, Slot } from './entry.js';
 import { assertMask, assertSameShape, namedInputs } from './inputs.js';
-import { KeyBook } from './key-book.js';
+import { KeyBook, bindingsOf } from './key-book.js';
 import { Launch, type Part, UnreadLaunches } from './launch.js';
 import type { BoundMask, HeldMask, MaskQueue } from './mask-queue.js';
 import { Notices } from './notices.js';
@@ -24,15 +24,11 @@ import {
   type StatOptions,
   type StatReduction,
   bindings,
-  bindingsOf,
   launchOf,
   namedStats,
 } from './stat-call.js';
 import { type TrackerMemory, memoryOf } from './memory.js';
 import { Windows, ofKey } from './windows.js';
-
-/** Values of a record call, by name. */
-type NamedTensors = ReadonlyMap<string, Tensor>;
 
 /** What an export has cut off from a tracker, until it succeeds or fails. */
 export interface Taken {
@@ -69,14 +65,8 @@ export class Ledger {
 
   /** Records one mask per name; see `StatsTracker.denominator`. */
   recordDenominators(path: string, masks: unknown): void {
-    const tensors = new Map<string, Tensor>();
-    for (const [name, mask] of namedInputs('denominator', 'masks', masks)) {
-      assertMask(name, mask);
-      tensors.set(name, mask);
-    }
-    const compact = compactMasks(tensors.values());
-    for (const [i, queue] of this.#openQueues(path, tensors, compact).entries()) {
-      queue.push(compact[i]!, (mask) => {
+    for (const [queue, compact] of this.#compactMasks(path, masks)) {
+      queue.push(compact, (mask) => {
         this.#countAlone(queue.denominator, mask);
       });
     }
@@ -85,12 +75,9 @@ export class Ledger {
 
   /** Records a mask that only a handle uses. */
   bindMask(path: string, name: string, mask: unknown): BoundMask {
-    const [[, tensor]] = namedInputs('denominator', 'masks', { [name]: mask }) as [[string, unknown]];
-    assertMask(name, tensor);
-    const compact = [compactMask(tensor)];
-    const [queue] = this.#openQueues(path, new Map([[name, tensor]]), compact);
+    const [[queue, compact]] = this.#compactMasks(path, { [name]: mask }) as [[MaskQueue, CompactMask]];
     this.#noteRecord();
-    return queue!.bind(compact[0]!);
+    return queue.bind(compact);
   }
 
   /** Lets the mask of a handle go, counted. Idempotent. */
@@ -245,19 +232,20 @@ export class Ledger {
     this.#notices.once('TENSORTALLY_NAME_TAKEN', key, text);
   }
 
-  /** The queues of the denominators of a call, opened where they are new; if one is refused, the masks are let go. */
-  #openQueues(path: string, masks: NamedTensors, compact: readonly CompactMask[]): MaskQueue[] {
+  /** The masks of a call, each with the queue of its denominator, which is opened if it is new. All or nothing. */
+  #compactMasks(path: string, masks: unknown): [MaskQueue, CompactMask][] {
     const binding: Binding = { reduction: 'denominator' };
-    try {
-      this.#book.assertCompatible('denominator', bindingsOf(path, masks, binding));
-    } catch (error) {
-      for (const mask of compact) mask.release();
-      throw error;
+    const records = new Map<string, Stat>();
+    for (const [name, tensor] of namedInputs('denominator', 'masks', masks)) {
+      assertMask(name, tensor);
+      records.set(name, { tensor, binding });
     }
-    return [...masks.keys()].map((name) => {
+    this.#book.assertCompatible('denominator', bindingsOf(path, records));
+    const compact = compactMasks([...records.values()].map(({ tensor }) => tensor));
+    return [...records.keys()].map((name, i) => {
       const slot = this.#book.open(path, name, binding);
       slot.isTouched = true;
-      return this.#denominators.open(slot.key);
+      return [this.#denominators.open(slot.key), compact[i]!];
     });
   }
 

@@ -17,9 +17,8 @@ import {
   reduceTypesByName,
   scalarNumber,
 } from './inputs.js';
-import type { KeyBook } from './key-book.js';
+import { type KeyBook, bindingsOf } from './key-book.js';
 import type { NonFiniteRule, ScalarReduceType } from './reduce-type.js';
-import { fullKey } from './scope.js';
 
 /** How numbers are reduced. */
 export interface ScalarOptions {
@@ -119,8 +118,7 @@ export class NumberRecords {
       records.set(name, { number, binding: bindingOf(name) });
     }
     assertNamesKnown(where, 'reduceType', reduceType, records);
-    const wanted = new Map([...records].map(([name, { binding }]) => [fullKey(path, name), binding]));
-    this.#book.assertCompatible(where, wanted);
+    this.#book.assertCompatible(where, bindingsOf(path, records));
     for (const [name, { number, binding }] of records)
       add(this.#book.open(path, name, binding), number, weight);
     this.#onRecord();

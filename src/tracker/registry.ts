@@ -4,6 +4,7 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertOptions } from '../kernels/arguments.js';
 import type { DenominatorHandle } from './denominator-handle.js';
+import { byName } from './export-record.js';
 import { type ExportOptions, exportLedgers } from './export.js';
 import { cleanName } from './scope.js';
 import { type TrackerOptions, settingsOf } from './settings.js';
@@ -46,8 +47,8 @@ export class TrackerRegistry {
    */
   async exportAll(options: ExportAllOptions = {}): Promise<Record<string, number>> {
     assertOptions('exportAll', options, { reset: 'boolean', window: 'string', nonFinite: 'any' });
-    const byName = [...this.#trackers].sort(([a], [b]) => (a < b ? -1 : 1));
-    const ledgers = byName.map(([, tracker]) => ledgerOf(tracker));
+    const inOrder = [...this.#trackers].sort(byName);
+    const ledgers = inOrder.map(([, tracker]) => ledgerOf(tracker));
     const { reset, window, nonFinite } = options;
     return exportLedgers('exportAll', ledgers, { reset, window, nonFinite });
   }

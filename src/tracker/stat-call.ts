@@ -14,7 +14,6 @@ import {
 import { Launch } from './launch.js';
 import type { HeldMask } from './mask-queue.js';
 import type { NonFiniteRule, TensorReduceType } from './reduce-type.js';
-import { fullKey } from './scope.js';
 
 /** How values are reduced. */
 export interface StatReduction {
@@ -41,23 +40,6 @@ export function launchOf(stats: ReadonlyMap<string, Stat>, { compact }: HeldMask
     binding.reduction === 'histogram' ? [name] : [],
   );
   return Launch.of(new Map([...stats].map(([name, { tensor }]) => [name, tensor])), compact, histograms);
-}
-
-/** Full keys and what they are to be. */
-export function bindingsOf(path: string, stats: ReadonlyMap<string, Stat>): Map<string, Binding>;
-export function bindingsOf(
-  path: string,
-  named: ReadonlyMap<string, unknown>,
-  binding: Binding,
-): Map<string, Binding>;
-export function bindingsOf(
-  path: string,
-  named: ReadonlyMap<string, unknown>,
-  binding?: Binding,
-): Map<string, Binding> {
-  return new Map(
-    [...named].map(([name, stat]) => [fullKey(path, name), binding ?? (stat as Stat).binding] as const),
-  );
 }
 
 export function namedStats(

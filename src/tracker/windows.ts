@@ -5,7 +5,7 @@
  * sealed segment, and each lets go of it at an export of its own. What a window has waiting is merged into one segment as
  * soon as it is on the host, so it grows with keys and not with the exports of other windows.
  */
-import type { Entry, Segment } from './entry.js';
+import { type Segment, merged } from './entry.js';
 
 export class Windows {
   readonly #waiting: Map<string, Segment[]>;
@@ -74,7 +74,7 @@ export class Windows {
     for (const [window, segments] of this.#waiting) {
       const unread = segments.findIndex((segment) => ![...segment.values()].every((entry) => entry.isRead));
       const read = unread === -1 ? segments.length : unread;
-      if (read > 0) this.#waiting.set(window, [merged(segments.slice(0, read)), ...segments.slice(read)]);
+      if (read > 0) this.#waiting.set(window, [compacted(segments.slice(0, read)), ...segments.slice(read)]);
     }
   }
 
@@ -91,19 +91,10 @@ export function ofKey(segments: readonly Segment[], key: string): Segment[] {
   });
 }
 
-/** Segments as one. Entries are shared with other windows, so they are never changed but for what they mean the same. */
-function merged(segments: readonly Segment[]): Segment {
-  if (segments.length === 1) {
-    for (const entry of segments[0]!.values()) entry.row();
-    return segments[0]!;
-  }
-  const all = new Map<string, Entry>();
-  for (const segment of segments) {
-    for (const [key, entry] of segment) {
-      const earlier = all.get(key);
-      all.set(key, earlier === undefined ? entry : earlier.followedBy(entry));
-    }
-  }
+/** Segments that are on the host as one, each entry of it as one row. */
+function compacted(segments: readonly Segment[]): Segment {
+  const all = merged(segments);
+  for (const entry of all.values()) entry.row();
   return all;
 }
 

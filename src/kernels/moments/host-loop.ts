@@ -30,7 +30,7 @@ export function hostKernel(host: Host): MomentsKernel {
 }
 
 /** Bytes of a record: one row of a table. */
-const RECORD = MomentsTable.WIDTH * Float64Array.BYTES_PER_ELEMENT;
+const RECORD = MomentsTable.ROW_BYTES;
 
 /** Bytes for records: as many rows as go in are kept in the memory of the module before they are copied to tables. */
 const RECORDS = 2 ** 15;

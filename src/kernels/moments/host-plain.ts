@@ -10,7 +10,7 @@ import { EVERYTHING, type Host, NOTHING, storageOf, viewOf } from './host-views.
 import { MomentsTable } from './record.js';
 import type { MatrixView, MomentsRequest } from './request.js';
 
-const RECORD = MomentsTable.WIDTH * Float64Array.BYTES_PER_ELEMENT;
+const RECORD = MomentsTable.ROW_BYTES;
 
 /** A row of elements, read where it is or through a block that tiles of it are copied to. */
 interface Row {

@@ -182,6 +182,8 @@ export class Moments {
 export class MomentsTable {
   /** Numbers per row in `cells`. */
   static readonly WIDTH = 8;
+  /** Bytes of a row. */
+  static readonly ROW_BYTES = MomentsTable.WIDTH * Float64Array.BYTES_PER_ELEMENT;
   /** Number of rows. */
   readonly length: number;
   /** The rows one after the other, `WIDTH` numbers each, in the order of the fields of `MomentsRow`. */

@@ -4,6 +4,7 @@
 import { TensortallyError, ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../../kernels/arguments.js';
 import { MomentsTable, type MomentsRow, emptyRow, mergeRows } from '../../kernels/moments/record.js';
+import { exportRecord } from '../export-record.js';
 import { exportedNumbers } from '../reduce-type.js';
 import { type Clock, monotonicClock } from '../timing.js';
 import { readDelta } from './delta-reader.js';
@@ -191,7 +192,7 @@ export class StreamIngest {
       const value = of(health);
       if (value !== undefined) numbers.push([name, value]);
     }
-    return Object.fromEntries(numbers.sort(([a], [b]) => (a < b ? -1 : 1)));
+    return exportRecord(numbers);
   }
 
   /**
