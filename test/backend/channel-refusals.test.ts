@@ -11,6 +11,7 @@ import {
 } from '../../src/errors.js';
 import { type Channel, channelMoments, channelTables, expression as e } from '../../src/kernels/index.js';
 import { testBackend } from '../support/backend.js';
+import { failureOf } from '../support/failures.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { deviceTensor } from '../support/tensors.js';
 
@@ -146,10 +147,7 @@ describe.each(CASES)('$name', ({ call, error, message }) => {
         mask,
         options as Parameters<typeof channelTables>[3],
       );
-      const failure: unknown = await pending.then(
-        () => undefined,
-        (reason: unknown) => reason,
-      );
+      const failure = await failureOf(pending);
       expect(failure).toBeInstanceOf(error);
       expect((failure as Error).message).toMatch(message);
       tf.dispose([inputs, mask as tf.TensorContainer]);

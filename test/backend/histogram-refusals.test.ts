@@ -14,6 +14,7 @@ import {
 } from '../../src/errors.js';
 import { Histogram, collect, compactMask, maskedHistograms } from '../../src/kernels/index.js';
 import { testBackend } from '../support/backend.js';
+import { failureOf } from '../support/failures.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { deviceTensor, hostTensor } from '../support/tensors.js';
 
@@ -91,10 +92,7 @@ test.each(CASES)('refuses $name', async ({ args, error, says }) => {
   await expectNoLeaks(async () => {
     const given = args();
     // A rejection, not a throw: one way to fail, whatever is wrong.
-    const failure = await untyped(...given).then(
-      () => undefined,
-      (reason: unknown) => reason,
-    );
+    const failure = await failureOf(untyped(...given));
     expect(failure).toBeInstanceOf(error);
     expect((failure as TensortallyError).where).toBe('maskedHistograms');
     expect((failure as Error).message).toMatch(says);

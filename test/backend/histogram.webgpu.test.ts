@@ -12,6 +12,7 @@ import { testBackend } from '../support/backend.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { normal, seeded } from '../support/random.js';
 import { type TensorDtype, deviceTensor, onDevice } from '../support/tensors.js';
+import { pretendedLimits } from '../support/webgpu-limits.js';
 
 await testBackend();
 
@@ -25,15 +26,8 @@ interface Device {
 }
 
 const { device } = tf.backend() as unknown as { device: Device };
-const { limits, adapterInfo, createShaderModule, createBindGroup } = device;
-
-/** Lets the device seem to have other limits until the test is over. */
-function pretendLimits(changes: Readonly<Record<string, number>>): void {
-  const value = new Proxy(limits, {
-    get: (target, key) => changes[key as string] ?? (Reflect.get(target, key, target) as number),
-  });
-  Object.defineProperty(device, 'limits', { configurable: true, value });
-}
+const pretendLimits = pretendedLimits();
+const { adapterInfo, createShaderModule, createBindGroup } = device;
 
 /** A device that is no CPU: workgroups count in memory of their own. */
 function pretendGpu(): void {
@@ -41,7 +35,6 @@ function pretendGpu(): void {
 }
 
 afterEach(() => {
-  Object.defineProperty(device, 'limits', { configurable: true, value: limits });
   Object.defineProperty(device, 'adapterInfo', { configurable: true, value: adapterInfo });
   Object.assign(device, { createShaderModule, createBindGroup });
 });

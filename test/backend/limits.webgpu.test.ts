@@ -1,6 +1,6 @@
 /** Limits of a GPU: what does not fit one dispatch, one shader or one binding, with limits that small tensors can reach. */
 import * as tf from '@tensorflow/tfjs-core';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 import { BackendError } from '../../src/errors.js';
 import { add, constant, exp, input, subtract } from '../../src/kernels/expression.js';
@@ -13,6 +13,7 @@ import { expectContract } from '../support/contract.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { normal, seeded } from '../support/random.js';
 import { deviceTensor } from '../support/tensors.js';
+import { pretendedLimits } from '../support/webgpu-limits.js';
 
 await testBackend();
 
@@ -26,21 +27,7 @@ interface Device {
 }
 
 const { device } = tf.backend() as unknown as { device: Device };
-const real = device.limits;
-
-/** Lets the device seem to have other limits until the test is over. */
-function pretend(limits: Record<string, number>): void {
-  Object.defineProperty(device, 'limits', {
-    configurable: true,
-    value: new Proxy(real, {
-      get: (target, name) => limits[name as string] ?? (Reflect.get(target, name, target) as number),
-    }),
-  });
-}
-
-afterEach(() => {
-  Object.defineProperty(device, 'limits', { configurable: true, value: real });
-});
+const pretend = pretendedLimits();
 
 test('more workgroups than one dimension of a dispatch takes', async () => {
   const [rows, cols] = [37, 300];

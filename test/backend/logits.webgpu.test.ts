@@ -11,6 +11,7 @@ import { alive } from '../support/leaks.js';
 import { expectReference, normalCase, numbersOf, statisticsOf, tensorsOf } from '../support/logits-cases.js';
 import { seeded } from '../support/random.js';
 import { countReadBacks } from '../support/transfers.js';
+import { pretendedLimits } from '../support/webgpu-limits.js';
 
 await testBackend();
 
@@ -20,18 +21,8 @@ interface Device {
 }
 
 const { device } = tf.backend() as unknown as { device: Device };
-const real = device.limits;
+const pretend = pretendedLimits();
 const createBindGroup = device.createBindGroup.bind(device);
-
-/** Lets the device seem to have other limits until the test is over. */
-function pretend(limits: Record<string, number>): void {
-  Object.defineProperty(device, 'limits', {
-    configurable: true,
-    value: new Proxy(real, {
-      get: (target, name) => limits[name as string] ?? (Reflect.get(target, name, target) as number),
-    }),
-  });
-}
 
 /** The launches from now on. */
 function watchLaunches(): Launch[] {
@@ -47,7 +38,6 @@ function watchLaunches(): Launch[] {
 
 afterEach(() => {
   vi.restoreAllMocks();
-  Object.defineProperty(device, 'limits', { configurable: true, value: real });
   device.createBindGroup = createBindGroup;
 });
 
@@ -67,7 +57,6 @@ describe('logits larger than a binding are read window by window', () => {
     expect(launches).toHaveLength(windows);
     const sizes = launches.map(({ bindings: [logits] }) => logits!.size!);
     expect(Math.max(...sizes)).toBeLessThanOrEqual(limit);
-    Object.defineProperty(device, 'limits', { configurable: true, value: real });
     expect(windowed).toEqual(await statisticsOf(golden));
     await expectReference(golden, 'whole');
   });

@@ -19,6 +19,7 @@ import { testBackend } from '../support/backend.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { normal, seeded } from '../support/random.js';
 import { deviceTensor } from '../support/tensors.js';
+import { pretendedLimits } from '../support/webgpu-limits.js';
 
 await testBackend();
 
@@ -33,21 +34,10 @@ interface Device {
 }
 
 const { device } = tf.backend() as unknown as { device: Device };
-const real = device.limits;
-
-/** Lets the device seem to have other limits until the test is over. */
-function pretend(limits: Record<string, number>): void {
-  Object.defineProperty(device, 'limits', {
-    configurable: true,
-    value: new Proxy(real, {
-      get: (target, name) => limits[name as string] ?? (Reflect.get(target, name, target) as number),
-    }),
-  });
-}
+const pretend = pretendedLimits();
 
 afterEach(() => {
   vi.restoreAllMocks();
-  Object.defineProperty(device, 'limits', { configurable: true, value: real });
 });
 
 /** Bytes of the bindings of the launches that `body` makes, of each launch in order. */

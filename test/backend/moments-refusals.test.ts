@@ -16,6 +16,7 @@ import {
 } from '../../src/errors.js';
 import { collect, maskedMoments, momentsTables } from '../../src/kernels/index.js';
 import { testBackend } from '../support/backend.js';
+import { failureOf } from '../support/failures.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { deviceTensor, hostTensor } from '../support/tensors.js';
 
@@ -145,10 +146,7 @@ describe.each([
     await expectNoLeaks(async () => {
       const given = args();
       // A rejection, not a throw: one way to fail, whatever is wrong.
-      const failure = await untyped(...given).then(
-        () => undefined,
-        (reason: unknown) => reason,
-      );
+      const failure = await failureOf(untyped(...given));
       expect(failure).toBeInstanceOf(error);
       const refusal = failure as TensortallyError;
       expect(refusal.where).toBe('maskedMoments');

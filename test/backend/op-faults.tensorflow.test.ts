@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { BackendError } from '../../src/errors.js';
 import { maskedMoments } from '../../src/kernels/index.js';
 import { pretendGpu, testBackend } from '../support/backend.js';
+import { failureOf } from '../support/failures.js';
 import { alive, type Alive } from '../support/leaks.js';
 import { deviceTensor } from '../support/tensors.js';
 
@@ -37,12 +38,6 @@ afterEach(() => {
   node.binding = real;
   x.dispose();
 });
-
-const failureOf = (promise: PromiseLike<unknown>): PromiseLike<unknown> =>
-  promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
 
 test('whichever op fails while launching, the call is a rejection that leaves nothing', async () => {
   const launched: string[] = [];

@@ -4,31 +4,22 @@ import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BackendError } from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
 import { StatsTracker, TrackerRegistry } from '../../../src/tracker/index.js';
-import { SlowDevice } from './slow-device.js';
-import { mask, values } from './tensors.js';
+import { SlowDevice, leavesNothing } from './slow-device.js';
+import { mask, recordSum, values } from './tensors.js';
 import { CaughtWarnings } from './warnings.js';
 
 const device: { current?: SlowDevice } = vi.hoisted(() => ({}));
 
 vi.mock(import('../../../src/kernels/index.js'), async (importOriginal) => {
-  const original = await importOriginal();
-  return {
-    ...original,
-    momentsTables: (...args: Parameters<typeof original.momentsTables>) =>
-      device.current!.hold(original.momentsTables(...args)),
-    channelTables: (...args: Parameters<typeof original.channelTables>) =>
-      device.current!.hold(original.channelTables(...args)),
-  };
+  const { slowKernels } = await import('./slow-device.js');
+  return slowKernels(await importOriginal(), device);
 });
 
 let tracker: StatsTracker;
 let slow: SlowDevice;
 
 function record(...numbers: number[]): void {
-  tf.tidy(() => {
-    tracker.denominator({ m: tf.ones([numbers.length], 'bool') });
-    tracker.stat({ v: values(...numbers) }, { denominator: 'm', reduceType: 'sum' });
-  });
+  recordSum(tracker, ...numbers);
 }
 
 beforeAll(async () => {
@@ -38,12 +29,7 @@ beforeAll(async () => {
 beforeEach(() => {
   device.current = slow = new SlowDevice();
   tracker = new StatsTracker();
-  const before = tf.memory().numTensors;
-  return () => {
-    tracker.dispose();
-    expect(tf.memory().numTensors).toBe(before);
-    expect(slow.live.size).toBe(0);
-  };
+  return leavesNothing(slow, tracker);
 });
 
 describe('a transfer that the device fails', () => {

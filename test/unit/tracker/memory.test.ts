@@ -6,21 +6,15 @@ import { BackendError, ValueError } from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
 import { StatsTracker, type TrackerOptions } from '../../../src/tracker/index.js';
 import { UnreadLaunches } from '../../../src/tracker/launch.js';
-import { SlowDevice } from './slow-device.js';
+import { SlowDevice, leavesNothing } from './slow-device.js';
 import { CaughtWarnings } from './warnings.js';
 import { mask, values } from './tensors.js';
 
 const device: { current?: SlowDevice } = vi.hoisted(() => ({}));
 
 vi.mock(import('../../../src/kernels/index.js'), async (importOriginal) => {
-  const original = await importOriginal();
-  return {
-    ...original,
-    momentsTables: (...args: Parameters<typeof original.momentsTables>) =>
-      device.current!.hold(original.momentsTables(...args)),
-    channelTables: (...args: Parameters<typeof original.channelTables>) =>
-      device.current!.hold(original.channelTables(...args)),
-  };
+  const { slowKernels } = await import('./slow-device.js');
+  return slowKernels(await importOriginal(), device);
 });
 
 const { LIMIT } = UnreadLaunches;
@@ -34,13 +28,7 @@ beforeAll(async () => {
 beforeEach(() => {
   device.current = slow = new SlowDevice();
   tracker = new StatsTracker();
-  const before = tf.memory().numTensors;
-  return async () => {
-    tracker.dispose();
-    await nextTurn();
-    expect(tf.memory().numTensors).toBe(before);
-    expect(slow.live.size).toBe(0);
-  };
+  return leavesNothing(slow, tracker);
 });
 
 function record(batches: number, to = tracker): void {

@@ -1,6 +1,35 @@
-/** A device for tests of exports: mock `momentsTables` and `channelTables` with its `hold`. Not a test. */
+/** A device for tests of exports, and what tests with it share: mock the kernels with `slowKernels`. Not a test. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import * as tf from '@tensorflow/tfjs-core';
+import { expect } from 'vitest';
 import { BackendError } from '../../../src/errors.js';
 import { type BlockReader, DeviceBlock, Pending } from '../../../src/kernels/collect.js';
+import type * as kernels from '../../../src/kernels/index.js';
+import type { StatsTracker } from '../../../src/tracker/index.js';
+
+type Kernels = typeof kernels;
+
+/** The kernels that a tracker launches, with their results held by the device of the running test. */
+export function slowKernels(original: Kernels, device: { readonly current?: SlowDevice }): Kernels {
+  return {
+    ...original,
+    momentsTables: (...args: Parameters<Kernels['momentsTables']>) =>
+      device.current!.hold(original.momentsTables(...args)),
+    channelTables: (...args: Parameters<Kernels['channelTables']>) =>
+      device.current!.hold(original.channelTables(...args)),
+  };
+}
+
+/** Called before a test: what to call after it, to see that a disposed tracker has left nothing. */
+export function leavesNothing(device: SlowDevice, tracker: StatsTracker): () => Promise<void> {
+  const before = tf.memory().numTensors;
+  return async () => {
+    tracker.dispose();
+    await nextTurn();
+    expect(tf.memory().numTensors).toBe(before);
+    expect(device.live.size).toBe(0);
+  };
+}
 
 /** A device whose transfers the test watches, delays and lets fail. */
 export class SlowDevice implements BlockReader {

@@ -12,20 +12,14 @@ import {
 import { initBackend } from '../../../src/kernels/index.js';
 import { StatsTracker, TrackerRegistry } from '../../../src/tracker/index.js';
 import { tidied } from '../../support/tensors.js';
-import { SlowDevice } from './slow-device.js';
-import { mask, values } from './tensors.js';
+import { SlowDevice, leavesNothing } from './slow-device.js';
+import { mask, recordSum, values } from './tensors.js';
 
 const device: { current?: SlowDevice } = vi.hoisted(() => ({}));
 
 vi.mock(import('../../../src/kernels/index.js'), async (importOriginal) => {
-  const original = await importOriginal();
-  return {
-    ...original,
-    momentsTables: (...args: Parameters<typeof original.momentsTables>) =>
-      device.current!.hold(original.momentsTables(...args)),
-    channelTables: (...args: Parameters<typeof original.channelTables>) =>
-      device.current!.hold(original.channelTables(...args)),
-  };
+  const { slowKernels } = await import('./slow-device.js');
+  return slowKernels(await importOriginal(), device);
 });
 
 const windows = ['step', 'epoch', 'run'];
@@ -35,10 +29,7 @@ let slow: SlowDevice;
 
 /** One micro-batch: `numbers` under a mask that selects all, and a scalar. */
 function record(...numbers: number[]): void {
-  tf.tidy(() => {
-    tracker.denominator({ m: tf.ones([numbers.length], 'bool') });
-    tracker.stat({ v: values(...numbers) }, { denominator: 'm', reduceType: 'sum' });
-  });
+  recordSum(tracker, ...numbers);
   tracker.scalar({ s: numbers[0]! });
 }
 
@@ -49,12 +40,7 @@ beforeAll(async () => {
 beforeEach(() => {
   device.current = slow = new SlowDevice();
   tracker = new StatsTracker('', { windows });
-  const before = tf.memory().numTensors;
-  return () => {
-    tracker.dispose();
-    expect(tf.memory().numTensors).toBe(before);
-    expect(slow.live.size).toBe(0);
-  };
+  return leavesNothing(slow, tracker);
 });
 
 describe('a window', () => {
