@@ -37,3 +37,8 @@ export function tidyWhere<T extends tf.TensorContainer>(
     Object.assign(engine, { backendName, backendInstance } satisfies ActiveBackend);
   }
 }
+
+/** What a mask selects, as bool. To be called where ops run on its backend, as in `tidyWhere`. */
+export function selectionOf(mask: tf.Tensor): tf.Tensor {
+  return mask.dtype === 'bool' ? mask : tf.notEqual(mask, tf.scalar(0, mask.dtype));
+}

@@ -8,7 +8,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import { type MatrixWindow, denseWindow } from '../kernels/moments/pass.js';
 import { commonBackend } from '../kernels/residency.js';
-import { tidyWhere } from '../kernels/resident-ops.js';
+import { selectionOf, tidyWhere } from '../kernels/resident-ops.js';
 import { type RolloutBatch, type RowColumn, isTensorColumn, responseWidthOf } from './batch.js';
 import { attendedTokens, responseTokens } from './response-windows.js';
 
@@ -71,8 +71,7 @@ function unionMask(
   const { backend } = commonBackend(where, [{ name, tensor }]);
   const local = isTensorColumn(column) && isOn(backend, column) ? column : hostNumbers(where, column);
   return tidyWhere(where, [{ name, tensor }], () => {
-    const mask = tf.slice(tensor, [0, tensor.shape[1]! - cols], [batchSize, cols]);
-    const selected = mask.dtype === 'bool' ? mask : tf.notEqual(mask, tf.scalar(0, mask.dtype));
+    const selected = selectionOf(tf.slice(tensor, [0, tensor.shape[1]! - cols], [batchSize, cols]));
     const given = local instanceof tf.Tensor ? local : tf.tensor(local, [batchSize], 'float32');
     const lengths = tf.reshape(tf.cast(given, 'float32'), [batchSize, 1]);
     const isBefore = tf.less(tf.expandDims(tf.range(0, cols, 1, 'float32'), 0), lengths);

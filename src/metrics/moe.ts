@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor, commonBackend } from '../kernels/residency.js';
-import { tidyWhere } from '../kernels/resident-ops.js';
+import { selectionOf, tidyWhere } from '../kernels/resident-ops.js';
 import { type Metrics, momentsOf, total } from './statistics.js';
 
 /** Options of `computeMoeMetrics`. */
@@ -99,7 +99,7 @@ function assertCountable(layers: number, experts: number): void {
   });
 }
 
-/** Float32 counts are exact up to here. */
+/** Choices that are counted at once: float32 counts are exact up to here, and what a part takes on the way is bounded. */
 const MOST_COUNTED = 2 ** 24;
 
 /**
@@ -121,14 +121,18 @@ async function countsOf(
     { name: 'routedExperts', tensor: routedExperts },
     { name: 'responseMask', tensor: responseMask },
   ];
-  const rowsAtOnce = Math.max(1, Math.floor(MOST_COUNTED / (cols * choices)));
+  const rowsAtOnce = Math.max(1, Math.floor(MOST_COUNTED / (cols * layers * choices)));
   const packed = tidyWhere(WHERE, named, () => {
     const parts: tf.Tensor[] = [];
     for (let row = 0; row < rows; row += rowsAtOnce) {
       const own = Math.min(rowsAtOnce, rows - row);
-      const ids = tf.slice(routedExperts, [row, width - cols, 0, 0], [own, cols, layers, choices]);
-      const mask = tf.slice(responseMask, [row, 0], [own, cols]);
-      parts.push(countPart(ids, withoutLast(mask), experts, places));
+      // What a part takes on the way, several times its ids, is gone before the next one.
+      const part = tf.tidy(() => {
+        const ids = tf.slice(routedExperts, [row, width - cols, 0, 0], [own, cols, layers, choices]);
+        const mask = tf.slice(responseMask, [row, 0], [own, cols]);
+        return countPart(ids, withoutLast(mask), experts, places);
+      });
+      parts.push(part);
     }
     return tf.stack(parts);
   });
@@ -143,7 +147,7 @@ async function countsOf(
 
 /** The mask without the last selected token of every row. */
 function withoutLast(mask: tf.Tensor): tf.Tensor {
-  const selected = mask.dtype === 'bool' ? mask : tf.notEqual(mask, tf.scalar(0, mask.dtype));
+  const selected = selectionOf(mask);
   const positions = tf.add(tf.zeros(mask.shape), tf.expandDims(tf.range(0, mask.shape[1]!, 1, 'float32'), 0));
   const last = tf.max(tf.where(selected, positions, -1), 1, true);
   return tf.logicalAnd(selected, tf.less(positions, last));

@@ -25,7 +25,13 @@ import { type VarianceProxyTables, varianceProxyMetricsOf, varianceProxyPlan } f
 
 /** The parts of `computeStepMetrics` that look at tensors. */
 export const tensorFamilies = [
-  ...(['data', 'varianceProxy', 'rolloutCorrection', 'debug', 'policy', 'kl', 'groups'] as const),
+  'data',
+  'varianceProxy',
+  'rolloutCorrection',
+  'debug',
+  'policy',
+  'kl',
+  'groups',
 ] as const;
 export type TensorFamily = (typeof tensorFamilies)[number];
 

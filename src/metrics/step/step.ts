@@ -30,13 +30,6 @@ import { type StepFacts, StepState, assertFacts, factKinds, skippedOfHost } from
 /** Options of `computeStepMetrics`: what to compute, and what is known of the step as a whole. */
 export interface StepMetricsOptions extends StepStateOptions, StepFacts {}
 
-/** Metrics of a step, and what is not among them. */
-export interface StepReport {
-  readonly metrics: Metrics;
-  /** Why a family is missing. */
-  readonly skipped: Skipped;
-}
-
 const WHERE = 'computeStepMetrics';
 
 /**
@@ -60,19 +53,15 @@ export async function computeStepMetrics(
   batch: RolloutBatch,
   options: StepMetricsOptions = {},
 ): Promise<Metrics> {
-  return Pending.attempt(() => stepMetrics(batch, options).map(({ metrics }) => metrics));
-}
-
-/** The launched form of `computeStepMetrics` with what it left out, to be read together with others. */
-export function stepMetrics(batch: RolloutBatch, options: StepMetricsOptions = {}): Pending<StepReport> {
-  assertOptions(WHERE, options, { ...stateKinds, ...factKinds });
-  assertStateOptions(WHERE, options);
-  const { timing, nGpus, gradientNorm, ...asked } = options;
-  assertFacts(WHERE, { timing, nGpus, gradientNorm }, 'options');
-  // The caller may go on timing while the numbers are on their way.
-  const facts: StepFacts = { timing: timing && { ...timing }, nGpus, gradientNorm };
-  const { state, skipped } = launchState(WHERE, batch, asked, facts);
-  return state.map((found) => ({ metrics: found.metrics(facts), skipped }));
+  return Pending.attempt(() => {
+    assertOptions(WHERE, options, { ...stateKinds, ...factKinds });
+    assertStateOptions(WHERE, options);
+    const { timing, nGpus, gradientNorm, ...asked } = options;
+    assertFacts(WHERE, { timing, nGpus, gradientNorm }, 'options');
+    // The caller may go on timing while the numbers are on their way.
+    const facts: StepFacts = { timing: timing && { ...timing }, nGpus, gradientNorm };
+    return launchState(WHERE, batch, asked, facts).map((state) => state.metrics(facts));
+  });
 }
 
 /**
@@ -96,7 +85,7 @@ export async function computeStepState(
 ): Promise<StepState> {
   return Pending.attempt(() => {
     assertStepStateOptions('computeStepState', options);
-    return launchState('computeStepState', batch, options, undefined).state;
+    return launchState('computeStepState', batch, options, undefined);
   });
 }
 
@@ -110,7 +99,7 @@ function launchState(
   batch: RolloutBatch,
   options: StepStateOptions,
   facts: StepFacts | undefined,
-): LaunchedState {
+): Pending<StepState> {
   assertBatch(where, batch);
   const { semantics = 'recommended', families, onSkipped } = options;
   const found = unlessMissing(() => lengthsSource(where, batch, usesLengthColumns(semantics)));
@@ -131,7 +120,7 @@ function launchState(
     toolCallCounts: batch.toolCallCounts && Float64Array.from(batch.toolCallCounts),
     globalTokenNum: batch.globalTokenNum && Float64Array.from(batch.globalTokenNum),
   };
-  const launch = (existing: NamedMask | undefined): LaunchedState => {
+  const launch = (existing: NamedMask | undefined): Pending<StepState> => {
     const { plans, skipped: ofTensors } = planFamilies(where, batch, options, { lengths: unknown, existing });
     const { globalTokenNum } = batch;
     const reason = unknown && reasonOf(unknown);
@@ -148,7 +137,7 @@ function launchState(
     const planned = Object.entries(plans).map(([family, plan]) => ({ family, plan: unfinished(plan) }));
     const contents = { ...known, skipped: ofTensors, groups: plans.groups && groups };
     const asked = planned.map(({ plan }) => plan);
-    const state = runWithLengths<readonly FamilyTables[]>(where, batch, source, asked).map(
+    return runWithLengths<readonly FamilyTables[]>(where, batch, source, asked).map(
       ([tables, lengths]) =>
         new StepState({
           ...contents,
@@ -156,16 +145,10 @@ function launchState(
           lengths: reason ?? lengths,
         }),
     );
-    return { state, skipped };
   };
   const asksWhichExist =
     (isWanted('data') && semantics === 'recommended') || (isWanted('groups') && groups !== undefined);
   return asksWhichExist ? withExistingTokens(where, batch, launch) : launch(undefined);
-}
-
-interface LaunchedState {
-  readonly state: Pending<StepState>;
-  readonly skipped: Skipped;
 }
 
 const NONE = new Float64Array();
