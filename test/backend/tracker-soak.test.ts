@@ -1,18 +1,13 @@
 /** A million records without growth, as of a trainer that runs for weeks: what a tracker keeps does not grow with them. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import * as tf from '@tensorflow/tfjs-core';
 import { expect, test } from 'vitest';
+import { collectGarbage } from '../../bench/measure/heap.js';
 import { StatsTracker } from '../../src/tracker/index.js';
 import { hasDevice, testBackend } from '../support/backend.js';
 import { deviceTensor } from '../support/tensors.js';
 
 await testBackend();
-
-/** Collects garbage now, so that what is left is held by somebody. */
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 const RECORDS = 1_000_000;
 /** Records of tensors among them: a device that is played by the CPU takes a millisecond for each. */
