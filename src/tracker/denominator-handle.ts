@@ -11,7 +11,7 @@ import type { Scope } from './scope.js';
  * One mask of a denominator; made by `denominator(name, mask)`.
  *
  * Stats recorded by name never see its mask, nor do its stats see theirs; the denominator counts both. The mask is kept,
- * without a copy, until the handle is disposed or an export forgets its denominator. After that `stat` throws
+ * in a compact form, until the handle is disposed or an export forgets its denominator. After that `stat` throws
  * ReleasedError: what it would record has lost its denominator. Dispose handles that you make many of between exports:
  * `using valid = tracker.denominator('n_valid_tokens', mask)`.
  */

@@ -62,7 +62,7 @@ export class TrackerHandle {
    * any order. With a record of masks, stats of the same scope find them by name, first come first served. A denominator
    * may have masks of both kinds.
    *
-   * Masks are kept without a copy for as long as values may still use them; the caller may dispose them at once.
+   * Masks are kept in a compact form for as long as values may still use them; the caller may dispose them at once.
    *
    * @param masks bool tensors of any shape with at least one element, by name
    * @throws DtypeError, ShapeError, DisposedTensorError for another kind of tensor, an empty or a disposed one;

@@ -16,6 +16,7 @@ import {
   maskedHistograms,
   momentsTables,
 } from '../kernels/index.js';
+import { repeatRow } from '../kernels/moments/record.js';
 import type { KeyRow } from './key-row.js';
 
 type Rows = ReadonlyMap<string, KeyRow>;
@@ -49,6 +50,11 @@ export class Launch {
 
   /** Counts what a mask selects, under the key of its denominator. */
   static counting(denominator: string, mask: CompactMask): Launch {
+    const { selected } = mask;
+    if (selected !== undefined) {
+      const rows: Rows = new Map([[denominator, repeatRow(1, selected)]]);
+      return new Launch(Pending.of(rows), 0);
+    }
     const ones = channelTables({ [denominator]: expression.constant(1) }, {}, mask);
     return new Launch(ones.map(totals), MomentsTable.ROW_BYTES);
   }

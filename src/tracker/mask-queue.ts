@@ -1,9 +1,9 @@
 /**
  * The masks of one denominator, and who has used which.
  *
- * Masks recorded by name wait in a queue: the i-th value of a stat pairs with the i-th of them. A mask is held (its
- * data, not a copy) until a newer one arrives when every stat key seen so far has used it, so what is held does not
- * grow with the number of micro-batches. Masks that some stat has not used yet are all held, and so are those that none
+ * Masks recorded by name wait in a queue: the i-th value of a stat pairs with the i-th of them. A mask is held until a
+ * newer one arrives when every stat key seen so far has used it, so what is held does not grow with the number of
+ * micro-batches. Masks that some stat has not used yet are all held, and so are those that none
  * has: the first stat may still come and start at the first mask.
  *
  * Masks of handles are beside the queue: values reach them through the handle alone, and they are held until the

@@ -2,6 +2,7 @@
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { Pending } from '../collect.js';
 import type { HostArray } from '../host-arrays.js';
+import type { MaskForm } from '../masks/compact-mask.js';
 import * as buckets from './buckets.js';
 import { histogramOfSlots } from './histogram.js';
 import type { HistogramKernel } from './request.js';
@@ -15,18 +16,27 @@ const SIGN_SHIFT = 31 - Math.log2(NEGATIVE);
 /** Elements that are converted to float32 at once. */
 const TILE = 4096;
 
+/** Bits of a word of a packed mask. */
+const WORD_BITS = 32;
+
 /** The kernel of a backend that shows its tensors as arrays. */
 export function hostKernel(array: (backend: KernelBackend, info: TensorInfo) => HostArray): HistogramKernel {
   return ({ backend, values, mask }) => {
-    const selection = mask && array(backend, mask.tensor);
-    return Pending.of(values.map((x) => histogramOfSlots(countSlots(array(backend, x), selection))));
+    const count = mask === undefined ? countAll : counts[mask.form];
+    const selection = mask === undefined ? NO_MASK : array(backend, mask.tensor);
+    return Pending.of(values.map((x) => histogramOfSlots(countSlots(array(backend, x), selection, count))));
   };
 }
 
-function countSlots(values: HostArray, mask: HostArray | undefined): Uint32Array {
+const NO_MASK = new Uint8Array(0);
+
+/** Counts float32 given by their bits, the first of which is element `start`, a multiple of 32, of the mask. */
+type Count = (slots: Uint32Array, bits: Int32Array, mask: HostArray, start: number) => void;
+
+function countSlots(values: HostArray, mask: HostArray, count: Count): Uint32Array {
   const slots = new Uint32Array(SLOTS);
   if (values instanceof Float32Array) {
-    count(slots, new Int32Array(values.buffer, values.byteOffset, values.length), mask);
+    count(slots, new Int32Array(values.buffer, values.byteOffset, values.length), mask, 0);
     return slots;
   }
   // Not by dtype: a tensor that was cast may still hold the integers that it was made of.
@@ -35,17 +45,43 @@ function countSlots(values: HostArray, mask: HostArray | undefined): Uint32Array
   for (let start = 0; start < values.length; start += TILE) {
     const tile = values.subarray(start, start + TILE);
     floats.set(tile);
-    count(slots, bits.subarray(0, tile.length), mask?.subarray(start, start + TILE));
+    count(slots, bits.subarray(0, tile.length), mask, start);
   }
   return slots;
 }
 
-function count(slots: Uint32Array, bits: Int32Array, mask: HostArray | undefined): void {
-  const isAll = mask === undefined;
+const countAll: Count = (slots, bits) => {
+  for (const x of bits) slots[slotOf(x)]!++;
+};
+
+const countElements: Count = (slots, bits, mask, start) => {
   for (let i = 0; i < bits.length; i++) {
-    if (isAll || mask[i] !== 0) slots[slotOf(bits[i]!)]!++;
+    if (mask[start + i] !== 0) slots[slotOf(bits[i]!)]!++;
   }
-}
+};
+
+const countBits: Count = (slots, bits, mask, start) => {
+  for (let first = 0; first < bits.length; first += WORD_BITS) {
+    let word = mask[(start + first) / WORD_BITS]!;
+    // To the last bit that is set. What is behind the last element is none.
+    for (let i = first; word !== 0; i++, word >>>= 1) {
+      if ((word & 1) !== 0) slots[slotOf(bits[i]!)]!++;
+    }
+  }
+};
+
+const countRuns: Count = (slots, bits, runs, start) => {
+  for (let run = 0; run < runs.length; run += 2) {
+    const end = Math.min(runs[run + 1]! - start, bits.length);
+    for (let i = Math.max(runs[run]! - start, 0); i < end; i++) slots[slotOf(bits[i]!)]!++;
+  }
+};
+
+const counts: Readonly<Record<MaskForm, Count>> = {
+  elements: countElements,
+  bits: countBits,
+  runs: countRuns,
+};
 
 /** The slot of the float32 with these bits. Half of the numbers are negative, so the sign must not be a branch. */
 function slotOf(bits: number): number {

@@ -71,7 +71,9 @@ export function maskedHistograms<K extends string>(
     // null is no mask that was left out, it is one that is missing; the check says so.
     assertTensors(WHERE, named, mask === undefined ? undefined : { name: 'mask', tensor: mask });
     const selection =
-      mask instanceof CompactMask ? mask.stored(WHERE, 'mask') : mask && { tensor: mask, isPacked: false };
+      mask instanceof CompactMask
+        ? mask.stored(WHERE, 'mask')
+        : mask && ({ tensor: mask, form: 'elements' } as const);
     const { kernel, backend } = residentKernel(WHERE, histogramKernels, [
       ...named,
       ...(selection ? [{ name: 'mask', tensor: selection.tensor }] : []),

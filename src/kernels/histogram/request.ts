@@ -5,6 +5,7 @@
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import type { Pending } from '../collect.js';
+import type { MaskForm } from '../masks/compact-mask.js';
 import type { Histogram } from './histogram.js';
 
 /** One histogram of each of `values`, over the elements that the mask selects. */
@@ -20,10 +21,8 @@ export interface HistogramRequest {
 
 /** What a mask is made of. */
 export interface Selection {
-  /** An element selects unless it is zero. */
   readonly tensor: TensorInfo;
-  /** Whether it is int32 words instead, with a bit per element, as `compactMask` packs them on `webgpu`. */
-  readonly isPacked: boolean;
+  readonly form: MaskForm;
 }
 
 /**

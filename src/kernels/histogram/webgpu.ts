@@ -89,7 +89,7 @@ function launch(
   };
   const shape: ProgramShape = {
     values: bufferType(device, values[k]!),
-    mask: mask && (mask.isPacked ? 'bits' : bufferType(device, mask.tensor)),
+    mask: mask && (mask.form === 'bits' ? 'bits' : bufferType(device, mask.tensor)),
     // A CPU that plays a GPU has no memory of its own for a workgroup, and takes seconds to compile one this large.
     hasOwnTable: !device.isSoftware,
   };

@@ -1,22 +1,33 @@
 /**
  * A mask that was made ready for passes once, and that any number of them may use.
  *
- * What it is made of depends on where it is: one bit per element on `webgpu`, where tfjs keeps four bytes, one byte
- * elsewhere. Passes see it as a tensor of that, which nobody else has a handle on.
+ * What it is made of depends on where it is: runs or bits, whichever are fewer, where the host can see it, bits where a
+ * program of ours can pack them, else its elements. Passes see it as a tensor of that, which nobody else has a handle on.
  */
 import type * as tf from '@tensorflow/tfjs-core';
 import { ReleasedError } from '../../errors.js';
 import { type RetainedTensor, assertNumericTensor } from '../residency.js';
 import type { DeviceWork } from '../webgpu-work.js';
 
+/**
+ * What the tensor of a mask holds:
+ *
+ * - `elements`: one per element of the mask, which selects unless it is zero.
+ * - `bits`: int32 words; bit i mod 32 of word ⌊i / 32⌋ is element i. What is behind the last element is 0 on hosts and
+ *   means nothing on devices, and so do words behind the last one.
+ * - `runs`: int32 pairs of the first element that is selected and the first behind it that is not, in order; (0, 0)
+ *   alone is none. Only on hosts.
+ */
+export type MaskForm = 'elements' | 'bits' | 'runs';
+
 /** What a compact mask is made of. */
 export interface MaskStorage {
-  /** One element per element of the mask, or int32 words of 32 bits. */
   readonly held: RetainedTensor;
-  /** Whether it is words: element i of the mask is bit i mod 32 of word ⌊i / 32⌋. */
-  readonly isPacked: boolean;
+  readonly form: MaskForm;
   /** Memory that it takes, on the device if there is one. */
   readonly bytes: number;
+  /** How many elements it selects, where that was seen. */
+  readonly selected?: number;
   /** What a device did to make it, if that may turn out to have failed. */
   readonly work?: DeviceWork;
 }
@@ -45,6 +56,11 @@ export class CompactMask {
     return this.#storage?.bytes ?? 0;
   }
 
+  /** How many elements it selects; undefined where only a device knows, and once it is released. */
+  get selected(): number | undefined {
+    return this.#storage?.selected;
+  }
+
   get isReleased(): boolean {
     return this.#storage === undefined;
   }
@@ -63,7 +79,7 @@ export class CompactMask {
    * @param name what the caller calls the mask, for messages
    * @throws ReleasedError, DisposedTensorError if its backend is gone, BackendError if the device failed to make it
    */
-  stored(where: string, name: string): Pick<MaskStorage, 'isPacked'> & { readonly tensor: tf.Tensor } {
+  stored(where: string, name: string): Pick<MaskStorage, 'form'> & { readonly tensor: tf.Tensor } {
     if (this.#storage === undefined) {
       throw new ReleasedError({
         where,
@@ -73,10 +89,10 @@ export class CompactMask {
         remedy: 'release a mask after the last call that uses it',
       });
     }
-    const { held, isPacked, work } = this.#storage;
+    const { held, form, work } = this.#storage;
     assertNumericTensor(where, name, held.tensor);
     work?.assertSound(where, name);
-    return { tensor: held.tensor, isPacked };
+    return { tensor: held.tensor, form };
   }
 }
 

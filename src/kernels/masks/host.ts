@@ -1,43 +1,81 @@
-/** Compact masks in the memory of the host: one byte per element, the bytes of the tensor itself where it has them. */
-import { type KernelBackend, type Tensor, type TensorInfo, engine } from '@tensorflow/tfjs-core';
-import { type HostArray, cpuArray, heapArray, readArray } from '../host-arrays.js';
-import { type RetainedTensor, holdTensor, retainTensor } from '../residency.js';
+/**
+ * Compact masks in the memory of the host: runs of selected elements, or a bit per element where there are many.
+ *
+ * Responses are a run each, so a mask of them takes a few bytes per row.
+ */
+import { type KernelBackend, type Tensor, engine } from '@tensorflow/tfjs-core';
+import { type Host, storageOf, viewOf } from '../hosts.js';
+import { holdTensor } from '../residency.js';
 import type { MaskKernel } from './request.js';
 
-type ReadArray = (backend: KernelBackend, info: TensorInfo) => HostArray;
+const WORD_BITS = 32;
 
-/** On tfjs' `cpu` backend. */
-export const cpuMask: MaskKernel = (backend, mask) =>
-  stored(isBytes(mask, cpuArray(backend, mask)) ? retainTensor(mask) : copied(backend, mask, cpuArray));
+/** Bits that the module packs at once. */
+const BLOCK_BITS = 64;
 
-/** On tfjs' `wasm` backend. */
-export const wasmMask: MaskKernel = (backend, mask) =>
-  stored(mask.dtype === 'bool' ? retainTensor(mask) : copied(backend, mask, heapArray));
+/** Elements that are packed in one call, a multiple of that. */
+const TILE = 2 ** 15;
 
-/**
- * On the `tensorflow` backend without a GPU. Every look at what an op has made or used is a copy: here it is taken once
- * and kept where the host can see it.
- */
-export const tensorflowHostMask: MaskKernel = (backend, mask) => stored(copied(backend, mask, readArray));
-
-function isBytes({ dtype }: Tensor, array: HostArray): array is Uint8Array {
-  return dtype === 'bool' && array instanceof Uint8Array;
+/** The kernel of such a backend. */
+export function hostMask(host: Host): MaskKernel {
+  return (backend, mask) => {
+    const { words, selected } = pack(host, backend, mask);
+    const runs = runsOf(words, mask.size);
+    const ints = runs ?? words;
+    const held = holdTensor(engine().makeTensor(ints, [ints.length], 'int32', backend));
+    return { held, form: runs === undefined ? 'bits' : 'runs', bytes: ints.byteLength, selected };
+  };
 }
 
-/** A bool tensor of what the mask selects. Bytes that the host was given to keep are taken as they are. */
-function copied(backend: KernelBackend, mask: Tensor, read: ReadArray): RetainedTensor {
-  const array = read(backend, mask);
-  const bytes = isBytes(mask, array) ? array : selections(array);
-  return holdTensor(engine().makeTensor(bytes, mask.shape, 'bool', backend));
+/** The runs of a mask of bits; undefined if they would not be fewer bytes. */
+function runsOf(words: Int32Array, size: number): Int32Array | undefined {
+  const bounds: number[] = [];
+  let last = 0;
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i]!;
+    // A bit is set where an element is not what the one before it is.
+    let changes = word ^ ((word << 1) | (last >>> 31));
+    last = word;
+    while (changes !== 0) {
+      const bit = 31 - Math.clz32(changes & -changes);
+      bounds.push(i * WORD_BITS + bit);
+      changes &= changes - 1;
+    }
+    if (bounds.length >= words.length) return undefined;
+  }
+  if (bounds.length === 0) bounds.push(0, 0);
+  // Behind the last element are zeros, so a run that ends with it has an end.
+  return Int32Array.from(bounds, (bound) => Math.min(bound, size));
 }
 
-function selections(array: HostArray): Uint8Array {
-  const bytes = new Uint8Array(array.length);
-  // NaN selects, as in a pass: it is not zero.
-  for (let i = 0; i < bytes.length; i++) bytes[i] = array[i] === 0 ? 0 : 1;
-  return bytes;
-}
-
-function stored(held: RetainedTensor): ReturnType<MaskKernel> {
-  return { held, isPacked: false, bytes: held.tensor.size };
+function pack(
+  host: Host,
+  backend: KernelBackend,
+  mask: Tensor,
+): { readonly words: Int32Array; readonly selected: number } {
+  const workspace = host.workspace(backend);
+  const blocks = Math.ceil(mask.size / BLOCK_BITS);
+  const elements = Math.min(TILE, blocks * BLOCK_BITS);
+  const bits = workspace.scratch((elements / WORD_BITS + (host.holdsTensors ? 0 : elements)) * 4);
+  // Only now: what was allocated may have moved the tensor.
+  const array = host.array(backend, mask);
+  const storage = storageOf(array);
+  const packed = new Int32Array(workspace.buffer, bits, elements / WORD_BITS);
+  const address = host.holdsTensors ? array.byteOffset : bits + packed.byteLength;
+  const copies = host.holdsTensors ? undefined : viewOf(storage, workspace.buffer, address, elements);
+  const packTile = workspace.simd[`pack${storage}`];
+  // One block more, because passes load vectors from where the last element is.
+  const words = new Int32Array((blocks + 1) * (BLOCK_BITS / WORD_BITS));
+  let selected = 0;
+  for (let start = 0; start < mask.size; start += elements) {
+    const count = Math.min(elements, mask.size - start);
+    copies?.set(array.subarray(start, start + count));
+    const from = copies === undefined ? address + start * array.BYTES_PER_ELEMENT : address;
+    selected += packTile(from, count, bits);
+    words.set(
+      packed.subarray(0, Math.ceil(count / BLOCK_BITS) * (BLOCK_BITS / WORD_BITS)),
+      start / WORD_BITS,
+    );
+  }
+  return { words, selected };
 }

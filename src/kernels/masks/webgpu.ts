@@ -18,7 +18,7 @@ const FEW_ELEMENTS = 4096;
 
 export const webgpuMask: MaskKernel = (backend, mask) => {
   if (mask.size <= FEW_ELEMENTS) {
-    return { held: retainTensor(mask), isPacked: false, bytes: ELEMENT_BYTES * mask.size };
+    return { held: retainTensor(mask), form: 'elements', bytes: ELEMENT_BYTES * mask.size };
   }
   const device = webGpuDevice(backend);
   const held = newWords(backend, Math.ceil(mask.size / WORD_BITS));
@@ -30,7 +30,7 @@ export const webgpuMask: MaskKernel = (backend, mask) => {
     held.release();
     throw error;
   }
-  return { held, isPacked: true, bytes: ELEMENT_BYTES * held.tensor.size, work };
+  return { held, form: 'bits', bytes: ELEMENT_BYTES * held.tensor.size, work };
 };
 
 /** Words with any contents. */

@@ -7,6 +7,7 @@
  * copied. What is needed besides is some hundred kilobytes of scratch, whatever the size of the tensors.
  */
 import { Pending } from '../collect.js';
+import type { Host } from '../hosts.js';
 import {
   type InputKind,
   type Operand,
@@ -20,9 +21,10 @@ import {
 import type { SimdExports } from '../simd/instance.js';
 import type { Workspace } from '../simd/workspace.js';
 import { plainTables } from './host-plain.js';
-import { EVERYTHING, type Host, HostMask, HostMatrix, NOTHING, type Tile } from './host-views.js';
+import { EVERYTHING, HostMask, NOTHING } from './host-masks.js';
+import { HostMatrix, type Reading, type Tile } from './host-views.js';
 import { MomentsTable } from './record.js';
-import type { MatrixView, MomentsKernel, MomentsRequest } from './request.js';
+import type { MomentsKernel, MomentsRequest } from './request.js';
 
 /** The kernel of such a backend. */
 export function hostKernel(host: Host): MomentsKernel {
@@ -117,16 +119,11 @@ class HostPass {
     this.#cells = take(this.#plan.cells.length);
 
     // Only now: what was allocated may have moved the tensors.
-    const matrix = (view: MatrixView): HostMatrix => {
-      const shown = new HostMatrix(view, host.array(backend, view.tensor));
-      const isTogether = view.step === 1 && (view.stride === cols || !areRows);
-      const [block] = take(1);
-      if (host.holdsTensors && isTogether) shown.readInPlace();
-      else shown.copyTo(this.#workspace.buffer, block!, elements);
-      return shown;
-    };
-    this.#inputs = new Map([...inputs].map(([name, view]) => [name, matrix(view)]));
-    this.#masks = masks.map((view, index) => new HostMask(simd, matrix(view), selections[index]!));
+    const reading: Reading = { host, backend, cols, elements, areRows };
+    this.#inputs = new Map(
+      [...inputs].map(([name, view]) => [name, new HostMatrix(reading, view, take(1)[0]!)]),
+    );
+    this.#masks = masks.map((view, index) => new HostMask(reading, view, take(1)[0]!, selections[index]!));
     this.#hasUnmasked = channels.some(({ mask }) => mask === undefined);
     this.#rowCells = this.#plan.cells.flatMap((content, index) => {
       const address = this.#cells[index]!;

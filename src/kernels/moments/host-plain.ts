@@ -4,22 +4,14 @@
  * It does what host-loop.ts does, which a test holds it to, without a program, a plan and a closure per step: records of
  * trackers are many and small, and cost as much to prepare as to reduce.
  */
-import type { HostArray } from '../host-arrays.js';
+import type { Host } from '../hosts.js';
 import type { SimdExports } from '../simd/instance.js';
-import { EVERYTHING, type Host, NOTHING, storageOf, viewOf } from './host-views.js';
+import { EVERYTHING, HostMask, NOTHING } from './host-masks.js';
+import { HostMatrix, type Reading, type Tile } from './host-views.js';
 import { MomentsTable } from './record.js';
-import type { MatrixView, MomentsRequest } from './request.js';
+import type { MomentsRequest } from './request.js';
 
 const RECORD = MomentsTable.ROW_BYTES;
-
-/** A row of elements, read where it is or through a block that tiles of it are copied to. */
-interface Row {
-  readonly array: HostArray;
-  readonly offset: number;
-  /** Where its first element is, or where the block is. */
-  readonly address: number;
-  readonly block: HostArray | undefined;
-}
 
 /** Reduces a tile of a row; a selection is an address, EVERYTHING or NOTHING. */
 type Reduce = SimdExports['reduceFloat32'];
@@ -34,52 +26,42 @@ export function plainTables(host: Host, request: MomentsRequest): MomentsTable[]
   const selectionBytes = simd.selectionBytes();
   const recordsBytes = channels.length * RECORD;
   const blockBytes = host.holdsTensors ? 0 : elements * Float32Array.BYTES_PER_ELEMENT;
-  const selection = workspace.scratch(2 * selectionBytes + recordsBytes + (inputs.size + 1) * blockBytes);
+  const maskBytes = elements * Int32Array.BYTES_PER_ELEMENT;
+  const selection = workspace.scratch(
+    2 * selectionBytes + recordsBytes + maskBytes + inputs.size * blockBytes,
+  );
   const spare = selection + selectionBytes;
   const records = spare + selectionBytes;
-  let nextBlock = records + recordsBytes;
+  const maskBlock = records + recordsBytes;
+  let nextBlock = maskBlock + maskBytes;
+  const takeBlock = (): number => (nextBlock += blockBytes) - blockBytes;
 
   // Only now: what was allocated may have moved the tensors.
-  const rowOf = ({ tensor, offset }: MatrixView): Row => {
-    const array = host.array(backend, tensor);
-    if (host.holdsTensors) {
-      return {
-        array,
-        offset,
-        address: array.byteOffset + offset * array.BYTES_PER_ELEMENT,
-        block: undefined,
-      };
-    }
-    const address = nextBlock;
-    nextBlock += blockBytes;
-    return { array, offset, address, block: viewOf(storageOf(array), workspace.buffer, address, elements) };
-  };
-  const mask = masks[0] && rowOf(masks[0]);
-  const select = mask && simd[`select${storageOf(mask.array)}`];
-  const rows: (Row | undefined)[] = [];
+  const reading: Reading = { host, backend, cols, elements, areRows: false };
+  const mask = masks[0] && new HostMask(reading, masks[0], maskBlock, selection);
+  const matrices: (HostMatrix | undefined)[] = [];
   const reduces: Reduce[] = [];
   for (const { node } of channels) {
     const part = nodes[node]!;
-    const row = part.op === 'input' ? rowOf(inputs.get(part.name)!) : undefined;
-    rows.push(row);
-    reduces.push(simd[`reduce${row === undefined ? 'Float32' : storageOf(row.array)}`]);
+    const matrix =
+      part.op === 'input' ? new HostMatrix(reading, inputs.get(part.name)!, takeBlock()) : undefined;
+    matrices.push(matrix);
+    reduces.push(simd[`reduce${matrix?.storage ?? 'Float32'}`]);
   }
 
   simd.clearRecords(records, channels.length);
-  for (let start = 0; start < cols; start += elements) {
-    const length = Math.min(elements, cols - start);
-    let selected = EVERYTHING;
-    if (mask !== undefined) {
-      const count = select!(locate(mask, start, length), 1, length, selection);
-      selected = count === 0 ? NOTHING : count === length ? EVERYTHING : selection;
-    }
+  const tile: Tile = { serial: 0, row: 0, rows: 1, col: 0, cols: 0 };
+  for (; tile.col < cols; tile.col += elements) {
+    tile.serial++;
+    tile.cols = Math.min(elements, cols - tile.col);
+    const selected = mask === undefined ? EVERYTHING : mask.select(tile);
     for (let i = 0; i < channels.length; i++) {
       const chosen = channels[i]!.mask === undefined ? EVERYTHING : selected;
       if (chosen === NOTHING) continue;
-      const row = rows[i];
+      const matrix = matrices[i];
       const out = records + i * RECORD;
-      if (row === undefined) simd.reduceConstant(constantOf(request, i), 1, length, chosen, out);
-      else reduces[i]!(locate(row, start, length), 1, length, chosen, spare, out);
+      if (matrix === undefined) simd.reduceConstant(constantOf(request, i), 1, tile.cols, chosen, out);
+      else reduces[i]!(matrix.locate(tile), 1, tile.cols, chosen, spare, out);
     }
   }
   const { float64 } = workspace;
@@ -103,11 +85,4 @@ function isPlain({ rows, inputs, masks, nodes, channels }: MomentsRequest): bool
 function constantOf({ nodes, channels }: MomentsRequest, channel: number): number {
   const node = nodes[channels[channel]!.node]!;
   return node.op === 'constant' ? node.value : NaN;
-}
-
-/** The address of the elements of a tile. */
-function locate({ array, offset, address, block }: Row, start: number, length: number): number {
-  if (block === undefined) return address + start * array.BYTES_PER_ELEMENT;
-  block.set(array.subarray(offset + start, offset + start + length));
-  return address;
 }

@@ -1,29 +1,25 @@
 /**
- * Matrices and masks that the host can see, handed to the SIMD module tile by tile.
+ * Matrices that the host can see, handed to the SIMD module tile by tile.
  *
  * A tile is read where the tensor is, if that is in the memory of the module and the elements of the tile are next to
  * each other; else it is copied into a block there, no larger than the tile.
  */
-import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import type { KernelBackend } from '@tensorflow/tfjs-core';
 import type { HostArray } from '../host-arrays.js';
-import type { SimdExports } from '../simd/instance.js';
-import type { Workspace } from '../simd/workspace.js';
+import { type Host, type Storage, storageOf, viewOf } from '../hosts.js';
 import type { MatrixView } from './request.js';
 
-/** A backend whose tensors the host can read without a round trip. */
-export interface Host {
-  /** The memory that the module works in. */
-  workspace(backend: KernelBackend): Workspace;
-  /** Whether that memory is where the tensors are. */
-  readonly holdsTensors: boolean;
-  /** Whether a tensor is stored as float32, where its dtype does not tell. */
-  storesFloat32?(backend: KernelBackend, info: TensorInfo): boolean;
-  /** The elements of a tensor, valid until something is allocated. */
-  array(backend: KernelBackend, info: TensorInfo): HostArray;
+/** How a pass reads tensors, the same for all of them. */
+export interface Reading {
+  readonly host: Host;
+  readonly backend: KernelBackend;
+  /** Columns of the pass. */
+  readonly cols: number;
+  /** Most elements of a tile. */
+  readonly elements: number;
+  /** Whether tiles may be of some whole rows; if not, they are parts of one. */
+  readonly areRows: boolean;
 }
-
-/** How elements are stored, in the words of the functions of the module. */
-export type Storage = 'Float32' | 'Int32' | 'Bool';
 
 /** Part of a matrix: some columns of a row, or some whole rows. */
 export interface Tile {
@@ -41,27 +37,24 @@ export class HostMatrix {
   readonly #view: MatrixView;
   readonly #array: HostArray;
   /** Where the tensor is in the memory of the module, or where the block is that tiles are copied to. */
-  #address = 0;
-  #block: HostArray | undefined;
+  readonly #address: number;
+  readonly #block: HostArray | undefined;
   /** The last tile that was located, and where. */
   #serial = -1;
   #located = 0;
 
-  constructor(view: MatrixView, array: HostArray) {
-    this.storage = storageOf(array);
+  /** @param block address of room for a tile of elements of four bytes, for tiles that have to be copied */
+  constructor({ host, backend, cols, elements, areRows }: Reading, view: MatrixView, block: number) {
+    this.#array = host.array(backend, view.tensor);
+    this.storage = storageOf(this.#array);
     this.#view = view;
-    this.#array = array;
-  }
-
-  /** From now on tiles are read where the tensor is, which has to be in the memory of the module. */
-  readInPlace(): void {
-    this.#address = this.#array.byteOffset;
-  }
-
-  /** From now on tiles of up to so many elements are copied to `address` in the memory of the module. */
-  copyTo(buffer: ArrayBuffer, address: number, elements: number): void {
-    this.#address = address;
-    this.#block = viewOf(this.storage, buffer, address, elements);
+    const isTogether = view.step === 1 && (view.stride === cols || !areRows);
+    if (host.holdsTensors && isTogether) {
+      this.#address = this.#array.byteOffset;
+    } else {
+      this.#address = block;
+      this.#block = viewOf(this.storage, host.workspace(backend).buffer, block, elements);
+    }
   }
 
   /** Whether all elements of a row are one. */
@@ -107,62 +100,5 @@ export class HostMatrix {
         from += step;
       }
     }
-  }
-}
-
-/** How the elements of an array are stored, whatever the dtype of its tensor. */
-export function storageOf(array: HostArray): Storage {
-  return array instanceof Float32Array ? 'Float32' : array instanceof Int32Array ? 'Int32' : 'Bool';
-}
-
-/** So many elements at an address of a memory. */
-export function viewOf(storage: Storage, buffer: ArrayBuffer, address: number, elements: number): HostArray {
-  switch (storage) {
-    case 'Float32':
-      return new Float32Array(buffer, address, elements);
-    case 'Int32':
-      return new Int32Array(buffer, address, elements);
-    case 'Bool':
-      return new Uint8Array(buffer, address, elements);
-  }
-}
-
-/** Instead of the address of a selection: everything in the tile is selected, or nothing. */
-export const EVERYTHING = 0;
-export const NOTHING = -1;
-
-/** A mask, and what it selects of the tile at work. */
-export class HostMask {
-  /** Address of the selection, `EVERYTHING` or `NOTHING`. */
-  selection = NOTHING;
-  readonly #matrix: HostMatrix;
-  readonly #address: number;
-  readonly #end: SimdExports['selectedEnd'];
-  readonly #read: SimdExports['selectBool'];
-
-  /** @param address room for a selection */
-  constructor(simd: SimdExports, matrix: HostMatrix, address: number) {
-    this.#matrix = matrix;
-    this.#address = address;
-    this.#read = simd[`select${matrix.storage}`];
-    this.#end = simd.selectedEnd;
-  }
-
-  /** Reads the mask; returns the selection. */
-  select(tile: Tile): number {
-    const { row, rows, cols } = tile;
-    if (this.#matrix.isPerRow && rows === 1) {
-      this.selection = this.#matrix.valueAt(row) === 0 ? NOTHING : EVERYTHING;
-    } else {
-      const count = this.#read(this.#matrix.locate(tile), rows, cols, this.#address);
-      this.selection = count === 0 ? NOTHING : count === rows * cols ? EVERYTHING : this.#address;
-    }
-    return this.selection;
-  }
-
-  /** Elements of the tile up to the last one that is selected. */
-  end({ rows, cols }: Tile): number {
-    if (this.selection === NOTHING) return 0;
-    return this.selection === EVERYTHING || rows > 1 ? rows * cols : this.#end(this.selection, cols);
   }
 }

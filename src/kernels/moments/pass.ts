@@ -62,9 +62,9 @@ export function rowWindow(tensor: MaskTensor): MatrixWindow {
 }
 
 function windowOf(mask: MaskTensor, stride: number, step: 0 | 1): MatrixWindow {
-  if (!(mask instanceof CompactMask)) return { tensor: mask, stride, offset: 0, step, isPacked: false };
-  const { tensor, isPacked } = mask.stored('passTables', 'mask');
-  return { tensor, stride, offset: 0, step, isPacked };
+  if (!(mask instanceof CompactMask)) return { tensor: mask, stride, offset: 0, step };
+  const { tensor, form } = mask.stored('passTables', 'mask');
+  return { tensor, stride, offset: 0, step, form };
 }
 
 /**

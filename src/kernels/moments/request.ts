@@ -5,6 +5,7 @@
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import type { Pending } from '../collect.js';
+import type { MaskForm } from '../masks/compact-mask.js';
 import type { ProgramNode } from '../program.js';
 import type { MomentsTable } from './record.js';
 
@@ -20,11 +21,8 @@ export interface MatrixView<T extends TensorInfo = TensorInfo> {
   readonly stride: number;
   readonly offset: number;
   readonly step: 0 | 1;
-  /**
-   * Whether the elements are not those of the tensor, which is int32 then, but their bits, the lowest ones first. Only
-   * of masks, and only where `compactMask` packs them.
-   */
-  readonly isPacked?: boolean;
+  /** How the tensor holds the elements; left out, one for each. Other forms are only of masks that `compactMask` made. */
+  readonly form?: MaskForm;
 }
 
 /** Whether the elements of a view of `cols` columns are all elements of its tensor, in order. */

@@ -4,14 +4,13 @@
  * Without a GPU the tensors are in host memory, and reading them once costs less than any temporary that an op would
  * write: the host's own kernel is several times as fast as the best sequence of ops.
  */
-import { readArray } from '../host-arrays.js';
-import { ownWorkspace } from '../simd/workspace.js';
+import { tensorflowHost } from '../hosts.js';
 import { usesGpu } from '../tensorflow-ops.js';
 import { hostKernel } from './host-loop.js';
 import type { MomentsKernel } from './request.js';
 import { deviceMoments } from './tensorflow-device.js';
 
-const hostMoments = hostKernel({ workspace: ownWorkspace, holdsTensors: false, array: readArray });
+const hostMoments = hostKernel(tensorflowHost);
 
 export const tensorflowMoments: MomentsKernel = (request) =>
   usesGpu(request.backend) ? deviceMoments(request) : hostMoments(request);

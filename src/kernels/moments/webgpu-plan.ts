@@ -224,8 +224,8 @@ export function windowsOf(
 ): Map<object, Window> {
   const alignment = minStorageBufferOffsetAlignment / 4;
   const windows = new Map<object, Window>();
-  for (const { tensor, stride, offset, step, isPacked } of views) {
-    const perElement = isPacked === true ? WORD_BITS : 1;
+  for (const { tensor, stride, offset, step, form } of views) {
+    const perElement = form === 'bits' ? WORD_BITS : 1;
     const start = block.firstRow * stride + offset + block.firstCol * step;
     const stop = start + (block.rows - 1) * stride + (block.cols - 1) * step + 1;
     const [begin, end] = [Math.floor(start / perElement), Math.ceil(stop / perElement)];

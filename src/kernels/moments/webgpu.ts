@@ -94,7 +94,7 @@ function launchPass(
   const views = viewsOf(request, group);
   const windows = windowsOf(views, block, device.limits);
   const placed = views.map((view) => placeIn(windows.get(view.tensor.dataId)!, view, block));
-  const packed = new Set(views.flatMap(({ tensor, isPacked }) => (isPacked === true ? [tensor.dataId] : [])));
+  const packed = new Set(views.flatMap(({ tensor, form }) => (form === 'bits' ? [tensor.dataId] : [])));
   const buffers = group.buffers.map((tensor): BufferShape => ({
     type: device.bufferDtype(tensor) === 'float32' ? 'f32' : 'i32',
     isPacked: packed.has(tensor.dataId),
@@ -181,10 +181,10 @@ function teams(units: number, lanes: number): number {
 /** Where a view of a block is in what is bound of its tensor. */
 function placeIn(
   window: Window,
-  { stride, offset, step, isPacked }: MatrixView,
+  { stride, offset, step, form }: MatrixView,
   { firstRow, firstCol }: Block,
 ): { stride: number; offset: number } {
-  const before = window.first * (isPacked === true ? WORD_BITS : 1);
+  const before = window.first * (form === 'bits' ? WORD_BITS : 1);
   return { stride, offset: firstRow * stride + offset + firstCol * step - before };
 }
 

@@ -50,10 +50,10 @@ describe('memory()', () => {
     record(3);
     tracker.scalar({ a: 1, b: 1 });
     expect(tracker.memory()).toEqual({
-      ...{ keys: 4, records: 7, waitingRows: 0, heldMasks: 1, unreadLaunches: 3, deviceBytes: 2 + 3 * 64 },
+      ...{ keys: 4, records: 7, waitingRows: 0, heldMasks: 1, unreadLaunches: 3, deviceBytes: 8 + 3 * 64 },
     });
     await tracker.export({ reset: false });
-    expect(tracker.memory()).toMatchObject({ records: 7, heldMasks: 1, unreadLaunches: 0, deviceBytes: 2 });
+    expect(tracker.memory()).toMatchObject({ records: 7, heldMasks: 1, unreadLaunches: 0, deviceBytes: 8 });
     await tracker.export();
     expect(tracker.memory()).toEqual(nothing);
     record(3);
@@ -94,7 +94,7 @@ describe('results that nobody asks for', () => {
     record(5);
     await nextTurn();
     expect(slow.transfers).toEqual([LIMIT]);
-    expect(tracker.memory()).toMatchObject({ unreadLaunches: 5, deviceBytes: 2 + 5 * 64 });
+    expect(tracker.memory()).toMatchObject({ unreadLaunches: 5, deviceBytes: 8 + 5 * 64 });
     expect(await tracker.export()).toEqual({ m: LIMIT + 5, v: LIMIT + 5 });
     expect(slow.transfers).toEqual([LIMIT, 5]);
   });

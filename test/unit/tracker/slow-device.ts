@@ -13,6 +13,9 @@ type Kernels = typeof kernels;
 export function slowKernels(original: Kernels, device: { readonly current?: SlowDevice }): Kernels {
   return {
     ...original,
+    // A device does not say what a mask selects until it is asked.
+    compactMask: (mask: tf.Tensor) =>
+      Object.defineProperty(original.compactMask(mask), 'selected', { value: undefined }),
     momentsTables: (...args: Parameters<Kernels['momentsTables']>) =>
       device.current!.hold(original.momentsTables(...args)),
     channelTables: (...args: Parameters<Kernels['channelTables']>) =>

@@ -44,7 +44,7 @@ export function selectFinite<T>(
     }
     isFinite &= word;
     store<u64>(wordAt(finiteWords, start), isFinite);
-    storeLanesOf(isFinite, finiteLanes + ((<usize>start) << 2));
+    storeLanesOf(isFinite, length, finiteLanes + ((<usize>start) << 2));
     selected += <i32>popcnt(word);
     finite += <i32>popcnt(isFinite);
     posInf += <i32>popcnt(isPosInf & word);

@@ -64,10 +64,10 @@ export function selectionBytes(): i32 {
   return ((load<u64>(wordAt(words, i)) >> (<u32>i % BLOCK)) & 1) != 0;
 }
 
-/** Writes the 64 lanes that a word stands for. */
-export function storeLanesOf(word: u64, lanes: usize): void {
+/** Writes the lanes of the first `n` elements that a word stands for, and up to three behind them. */
+export function storeLanesOf(word: u64, n: i32, lanes: usize): void {
   const places = i32x4(1, 2, 4, 8);
-  for (let i = 0; i < BLOCK; i += 4) {
+  for (let i = 0; i < n; i += 4) {
     const bits = v128.and(i32x4.splat(<i32>(word >> i)), places);
     v128.store(lanes + ((<usize>i) << 2), i32x4.eq(bits, places));
   }
@@ -141,7 +141,8 @@ export function selectBool(mask: usize, rows: i32, cols: i32, selection: usize):
   return total;
 }
 
-/* @inline */ function wordOfBlock<T>(mask: usize): u64 {
+/** One bit per element for 64. */
+/* @inline */ export function wordOfBlock<T>(mask: usize): u64 {
   return (
     bitsOf16<T>(mask) |
     (bitsOf16<T>(mask + 16 * sizeof<T>()) << 16) |
@@ -162,7 +163,7 @@ export function selectBool(mask: usize, rows: i32, cols: i32, selection: usize):
 }
 
 /** One bit per element for fewer than 64. */
-/* @inline */ function wordOfPart<T>(mask: usize, n: i32): u64 {
+/* @inline */ export function wordOfPart<T>(mask: usize, n: i32): u64 {
   let word: u64 = 0;
   let i = 0;
   for (; i + 4 <= n; i += 4) {
