@@ -10,8 +10,9 @@ import type { MaskKernel } from './request.js';
 
 const WORD_BITS = 32;
 
-/** Bits that the module packs at once. */
+/** Bits that the module packs at once, and the words that they are. */
 const BLOCK_BITS = 64;
+const BLOCK_WORDS = BLOCK_BITS / WORD_BITS;
 
 /** Elements that are packed in one call, a multiple of that. */
 const TILE = 2 ** 15;
@@ -19,63 +20,62 @@ const TILE = 2 ** 15;
 /** The kernel of such a backend. */
 export function hostMask(host: Host): MaskKernel {
   return (backend, mask) => {
-    const { words, selected } = pack(host, backend, mask);
-    const runs = runsOf(words, mask.size);
+    const { words, runs, selected } = pack(host, backend, mask);
     const ints = runs ?? words;
     const held = holdTensor(engine().makeTensor(ints, [ints.length], 'int32', backend));
     return { held, form: runs === undefined ? 'bits' : 'runs', bytes: ints.byteLength, selected };
   };
 }
 
-/** The runs of a mask of bits; undefined if they would not be fewer bytes. */
-function runsOf(words: Int32Array, size: number): Int32Array | undefined {
-  const bounds: number[] = [];
-  let last = 0;
-  for (let i = 0; i < words.length; i++) {
-    const word = words[i]!;
-    // A bit is set where an element is not what the one before it is.
-    let changes = word ^ ((word << 1) | (last >>> 31));
-    last = word;
-    while (changes !== 0) {
-      const bit = 31 - Math.clz32(changes & -changes);
-      bounds.push(i * WORD_BITS + bit);
-      changes &= changes - 1;
-    }
-    if (bounds.length >= words.length) return undefined;
-  }
-  if (bounds.length === 0) bounds.push(0, 0);
-  // Behind the last element are zeros, so a run that ends with it has an end.
-  return Int32Array.from(bounds, (bound) => Math.min(bound, size));
+interface Packed {
+  readonly words: Int32Array;
+  /** Undefined if they would not be fewer than the words. */
+  readonly runs: Int32Array | undefined;
+  readonly selected: number;
 }
 
-function pack(
-  host: Host,
-  backend: KernelBackend,
-  mask: Tensor,
-): { readonly words: Int32Array; readonly selected: number } {
+function pack(host: Host, backend: KernelBackend, mask: Tensor): Packed {
   const workspace = host.workspace(backend);
-  const blocks = Math.ceil(mask.size / BLOCK_BITS);
+  const { simd } = workspace;
+  const { size } = mask;
+  const blocks = Math.ceil(size / BLOCK_BITS);
   const elements = Math.min(TILE, blocks * BLOCK_BITS);
-  const bits = workspace.scratch((elements / WORD_BITS + (host.holdsTensors ? 0 : elements)) * 4);
+  // A tile's bits, the elements at which they change, and the elements themselves where they have to be copied.
+  const tileWords = elements / WORD_BITS;
+  const bits = workspace.scratch(4 * (2 * tileWords + (host.holdsTensors ? 0 : elements)));
   // Only now: what was allocated may have moved the tensor.
   const array = host.array(backend, mask);
   const storage = storageOf(array);
-  const packed = new Int32Array(workspace.buffer, bits, elements / WORD_BITS);
-  const address = host.holdsTensors ? array.byteOffset : bits + packed.byteLength;
-  const copies = host.holdsTensors ? undefined : viewOf(storage, workspace.buffer, address, elements);
-  const packTile = workspace.simd[`pack${storage}`];
-  // One block more, because passes load vectors from where the last element is.
-  const words = new Int32Array((blocks + 1) * (BLOCK_BITS / WORD_BITS));
+  const packed = new Int32Array(workspace.buffer, bits, tileWords);
+  const changes = new Int32Array(workspace.buffer, bits + packed.byteLength, tileWords);
+  const block = changes.byteOffset + changes.byteLength;
+  const copies = host.holdsTensors ? undefined : viewOf(storage, workspace.buffer, block, elements);
+  const packTile = simd[`pack${storage}`];
+
+  // One block more, because passes load vectors from where the last element is. It also ends the last run.
+  const words = new Int32Array((blocks + 1) * BLOCK_WORDS);
+  const bounds = new Int32Array(words.length);
+  let found = 0;
   let selected = 0;
-  for (let start = 0; start < mask.size; start += elements) {
-    const count = Math.min(elements, mask.size - start);
+  for (let start = 0; start < size; start += elements) {
+    const count = Math.min(elements, size - start);
     copies?.set(array.subarray(start, start + count));
-    const from = copies === undefined ? address + start * array.BYTES_PER_ELEMENT : address;
-    selected += packTile(from, count, bits);
+    const address = copies === undefined ? array.byteOffset + start * array.BYTES_PER_ELEMENT : block;
+    selected += packTile(address, count, bits);
+    const tileBlocks = Math.ceil(count / BLOCK_BITS);
     words.set(
-      packed.subarray(0, Math.ceil(count / BLOCK_BITS) * (BLOCK_BITS / WORD_BITS)),
+      tileBlocks === blocks ? packed : packed.subarray(0, tileBlocks * BLOCK_WORDS),
       start / WORD_BITS,
     );
+    if (found < 0) continue;
+    const room = Math.min(bounds.length - found, tileWords);
+    const more = simd.findChanges(bits, tileBlocks, start, found % 2, changes.byteOffset, room);
+    if (more > 0) bounds.set(changes.subarray(0, more), found);
+    found = more < 0 ? more : found + more;
   }
-  return { words, selected };
+  // A run that ends with the last block. Others end in one, behind the last element if need be.
+  if (found % 2 === 1) bounds[found++] = size;
+  const areRuns = found >= 0 && found < words.length;
+  // A tensor of no elements is none: a run of none instead.
+  return { words, runs: areRuns ? bounds.slice(0, Math.max(found, 2)) : undefined, selected };
 }

@@ -43,7 +43,7 @@ export {
 export { foldLogits, prepareLogits } from './logits.js';
 export { prepareExponentials } from './exponentials.js';
 export { reduceBool, reduceConstant, reduceFloat32, reduceFloat64, reduceInt32 } from './moments.js';
-export { packBool, packFloat32, packInt32, selectBits } from './packing.js';
+export { findChanges, packBool, packFloat32, packInt32, selectBits } from './packing.js';
 export { clearRecords } from './records.js';
 export {
   selectBool,

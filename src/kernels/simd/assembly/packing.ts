@@ -72,3 +72,23 @@ export function packBool(mask: usize, n: i32, bits: usize): i32 {
   }
   return count;
 }
+
+/**
+ * Writes where the bits of `blocks` words of 64 change, the first bit being element `first` and coming behind one that is
+ * `previous`; returns how many changes there are, −1 if they are more than `room`.
+ */
+export function findChanges(bits: usize, blocks: i32, first: i32, previous: i32, out: usize, room: i32): i32 {
+  let carry = <u64>previous;
+  let found = 0;
+  for (let block = 0; block < blocks; block++) {
+    const word = load<u64>(bits + ((<usize>block) << 3));
+    let changes = word ^ ((word << 1) | carry);
+    carry = word >> (BLOCK - 1);
+    for (; changes != 0; changes &= changes - 1) {
+      if (found == room) return -1;
+      store<i32>(out + ((<usize>found) << 2), first + block * BLOCK + <i32>ctz(changes));
+      found++;
+    }
+  }
+  return found;
+}
