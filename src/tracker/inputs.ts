@@ -109,7 +109,7 @@ export function assertNamesKnown(
   where: string,
   input: string,
   given: unknown,
-  known: ReadonlyMap<string, unknown>,
+  known: ReadonlySet<string> | ReadonlyMap<string, unknown>,
 ): void {
   if (typeof given !== 'object' || given === null) return;
   const unknown = Object.keys(given).find((name) => !known.has(name));

@@ -10,12 +10,11 @@ import { exportedNames, tensorReduceTypes } from './reduce-type.js';
 import { fullKey } from './scope.js';
 import type { Settings } from './settings.js';
 
-/** What the full keys of a record call are to be, by the names that it was given. */
-export function bindingsOf(
-  path: string,
-  records: ReadonlyMap<string, { readonly binding: Binding }>,
-): Map<string, Binding> {
-  return new Map([...records].map(([name, { binding }]) => [fullKey(path, name), binding]));
+/** A key, and what a record call wants it to be. */
+export interface Claim {
+  /** Full key. */
+  readonly key: string;
+  readonly binding: Binding;
 }
 
 export class KeyBook {
@@ -50,27 +49,30 @@ export class KeyBook {
     return this.#tables.get(path);
   }
 
-  /** The slot of a key, opened if it is new. The caller has asked `assertCompatible`. */
-  open(path: string, name: string, binding: Binding): Slot {
-    const key = fullKey(path, name);
+  /** The full key of `name` at a path. Known ones are not joined again: a new text is hashed wherever it is looked up. */
+  keyOf(path: string, name: string): string {
+    return this.#tables.get(path)?.get(name)?.key ?? fullKey(path, name);
+  }
+
+  /** The slot of what is `name` at a path, opened if it is new. The caller has asked `assertCompatible`. */
+  open(path: string, name: string, { key, binding }: Claim): Slot {
     const slot = this.#slots.get(key) ?? this.#add(new Slot(key, this.#resolved(binding)));
     this.#rebind(slot, binding);
     let table = this.#tables.get(path);
     if (table === undefined) this.#tables.set(path, (table = new Map<string, Slot>()));
-    table.set(name, slot);
+    if (table.get(name) !== slot) table.set(name, slot);
     return slot;
   }
 
   /**
    * Refuses keys that contradict what is recorded or being exported, or each other.
    *
-   * @param wanted what a record call wants its full keys to be
    * @throws KeyConflictError naming both claims; ValueError for more keys than the tracker takes
    */
-  assertCompatible(where: string, wanted: Iterable<readonly [key: string, binding: Binding]>): void {
+  assertCompatible(where: string, wanted: Iterable<Claim>): void {
     const claimed = new Map<string, string>();
     let added = 0;
-    for (const [key, binding] of wanted) {
+    for (const { key, binding } of wanted) {
       const existing = this.#slots.get(key)?.binding;
       if (existing === undefined) {
         added++;

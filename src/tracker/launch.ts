@@ -36,11 +36,16 @@ export class Launch {
    * @param histograms the keys of which a histogram is wanted as well
    * @throws what `momentsTables` refuses with, e.g. BackendError for tensors on two backends
    */
-  static of(values: ReadonlyMap<string, Tensor>, mask: CompactMask, histograms: readonly string[]): Launch {
-    const rows = (): Pending<Rows> => momentsTables(Object.fromEntries(values), mask).map(totals);
-    const bytes = values.size * MomentsTable.ROW_BYTES + histograms.length * Histogram.DEVICE_BYTES;
+  static of(
+    values: Readonly<Record<string, Tensor>>,
+    mask: CompactMask,
+    histograms: readonly string[],
+  ): Launch {
+    const rows = (): Pending<Rows> => momentsTables(values, mask).map(totals);
+    const rowBytes = Object.keys(values).length * MomentsTable.ROW_BYTES;
+    const bytes = rowBytes + histograms.length * Histogram.DEVICE_BYTES;
     if (histograms.length === 0) return new Launch(rows(), bytes);
-    const wanted = Object.fromEntries(histograms.map((key) => [key, values.get(key)!]));
+    const wanted = Object.fromEntries(histograms.map((key) => [key, values[key]!]));
     const both = Pending.launchAll<[Rows, Readonly<Record<string, Histogram>>]>([
       rows,
       () => maskedHistograms(wanted, mask),

@@ -12,12 +12,11 @@ import { type CompactMask, compactMask } from '../kernels/index.js';
 import { Denominators, type TakenMasks } from './denominators.js';
 import type { Binding, Segment, Slot } from './entry.js';
 import { assertMask, assertSameShape, namedInputs } from './inputs.js';
-import { KeyBook, bindingsOf } from './key-book.js';
+import { type Claim, KeyBook } from './key-book.js';
 import { Launch, type Part, UnreadLaunches } from './launch.js';
 import type { BoundMask, HeldMask, MaskQueue } from './mask-queue.js';
 import { Notices } from './notices.js';
 import { NumberRecords } from './numbers.js';
-import { fullKey } from './scope.js';
 import type { Settings } from './settings.js';
 import {
   type Stat,
@@ -36,6 +35,8 @@ export interface Taken {
   readonly segments: readonly Segment[];
   readonly masks: TakenMasks;
 }
+
+const DENOMINATOR: Binding = { reduction: 'denominator' };
 
 export class Ledger {
   readonly settings: Settings;
@@ -95,24 +96,26 @@ export class Ledger {
       assertOptions('stat', options, { denominator: 'any', reduceType: 'any', nonFinite: 'any' });
     const bindingOf = bindings(options);
     const { denominator, queue } = this.#denominators.find(path, options?.denominator);
-    const stats = namedStats(values, (name) => bindingOf(name, denominator), options?.reduceType);
-    this.#book.assertCompatible('stat', bindingsOf(path, stats));
+    const stats = this.#stats(path, denominator, values, bindingOf, options);
+    this.#book.assertCompatible('stat', stats);
 
-    const groups = new Map<HeldMask, Map<string, Stat>>();
+    const groups = new Map<HeldMask, Stat[]>();
     const surplus: string[] = [];
-    for (const [name, stat] of stats) {
-      const key = fullKey(path, name);
+    for (const stat of stats) {
+      const { key, tensor } = stat;
       const mask = queue.next(key);
       if (mask === undefined) {
         if (this.settings.mode === 'strict') throw queue.surplus(key);
         surplus.push(key);
         continue;
       }
-      assertSameShape(key, stat.tensor, denominator, mask.compact);
-      groups.set(mask, (groups.get(mask) ?? new Map<string, Stat>()).set(name, stat));
+      assertSameShape(key, tensor, denominator, mask.compact);
+      const group = groups.get(mask);
+      if (group === undefined) groups.set(mask, [stat]);
+      else group.push(stat);
     }
     this.#launch(path, denominator, groups);
-    for (const name of stats.keys()) queue.advance(fullKey(path, name));
+    for (const { key } of stats) queue.advance(key);
     for (const key of surplus) this.#noteUnpaired(key, `a value came before its mask of '${denominator}'`);
   }
 
@@ -122,23 +125,35 @@ export class Ledger {
     const bindingOf = bindings(options);
     const { denominator } = mask;
     this.#denominators.assertHeld(mask);
-    const stats = namedStats(values, (name) => bindingOf(name, denominator), options?.reduceType);
-    const wanted = bindingsOf(path, stats);
-    this.#book.assertCompatible('stat', wanted);
-    const again = [...wanted.keys()].find((key) => mask.users.has(key));
+    const stats = this.#stats(path, denominator, values, bindingOf, options);
+    this.#book.assertCompatible('stat', stats);
+    const again = stats.find(({ key }) => mask.users.has(key));
     if (again !== undefined) {
       throw new PairingError({
         where: 'stat',
-        input: again,
+        input: again.key,
         expected: `one value for the mask of this handle of '${denominator}'`,
         received: 'a second one',
         remedy: 'make a handle for the mask of every micro-batch, or use another key',
       });
     }
-    for (const [name, { tensor }] of stats)
-      assertSameShape(fullKey(path, name), tensor, denominator, mask.compact);
-    this.#launch(path, denominator, stats.size === 0 ? new Map() : new Map([[mask, stats]]));
-    for (const key of wanted.keys()) mask.users.add(key);
+    for (const { key, tensor } of stats) assertSameShape(key, tensor, denominator, mask.compact);
+    this.#launch(path, denominator, stats.length === 0 ? new Map() : new Map([[mask, stats]]));
+    for (const { key } of stats) mask.users.add(key);
+  }
+
+  #stats(
+    path: string,
+    denominator: string,
+    values: unknown,
+    bindingOf: ReturnType<typeof bindings>,
+    options: StatReduction | undefined,
+  ): Stat[] {
+    const claimOf = (name: string): Claim => ({
+      key: this.#book.keyOf(path, name),
+      binding: bindingOf(name, denominator),
+    });
+    return namedStats(values, claimOf, options?.reduceType);
   }
 
   /** What an export of a window, or of one key of it, is about now; later records do not change it. */
@@ -234,23 +249,21 @@ export class Ledger {
 
   /** The masks of a call, each with the queue of its denominator, which is opened if it is new. All or nothing. */
   #compactMasks(path: string, masks: unknown): [MaskQueue, CompactMask][] {
-    const binding: Binding = { reduction: 'denominator' };
-    const records = new Map<string, Stat>();
-    for (const [name, tensor] of namedInputs('denominator', 'masks', masks)) {
+    const records = namedInputs('denominator', 'masks', masks).map(([name, tensor]): Stat => {
       assertMask(name, tensor);
-      records.set(name, { tensor, binding });
-    }
-    this.#book.assertCompatible('denominator', bindingsOf(path, records));
-    const compact = compactMasks([...records.values()].map(({ tensor }) => tensor));
-    return [...records.keys()].map((name, i) => {
-      const slot = this.#book.open(path, name, binding);
+      return { name, key: this.#book.keyOf(path, name), tensor, binding: DENOMINATOR };
+    });
+    this.#book.assertCompatible('denominator', records);
+    const compact = compactMasks(records.map(({ tensor }) => tensor));
+    return records.map((record, i) => {
+      const slot = this.#book.open(path, record.name, record);
       slot.isTouched = true;
       return [this.#denominators.open(slot.key), compact[i]!];
     });
   }
 
   /** Launches on several masks are one call: if one is refused, the others are let go and nothing is recorded. */
-  #launch(path: string, denominator: string, groups: ReadonlyMap<HeldMask, ReadonlyMap<string, Stat>>): void {
+  #launch(path: string, denominator: string, groups: ReadonlyMap<HeldMask, readonly Stat[]>): void {
     const launches: (readonly [HeldMask, Launch])[] = [];
     try {
       for (const [mask, stats] of groups) launches.push([mask, launchOf(stats, mask)]);
@@ -260,11 +273,10 @@ export class Ledger {
     }
     for (const [mask, launch] of launches) {
       const stats = groups.get(mask)!;
-      for (const [name, { binding }] of stats) {
-        this.#book.open(path, name, binding).addPart({ launch, key: name });
+      for (const stat of stats) {
+        this.#book.open(path, stat.name, stat).addPart({ launch, key: stat.name });
       }
-      const [first] = stats.keys();
-      this.#count(denominator, mask, { launch, key: first! });
+      this.#count(denominator, mask, { launch, key: stats[0]!.name });
       this.#unread.add(launch);
     }
     this.#noteRecord();
@@ -274,8 +286,7 @@ export class Ledger {
   #count(denominator: string, mask: HeldMask, part: Part): void {
     if (mask.counted) return;
     mask.counted = true;
-    // By its full key: where the denominator was recorded does not matter here.
-    this.#book.open('', denominator, { reduction: 'denominator' }).addPart(part);
+    this.#slotOf(denominator).addPart(part);
   }
 
   /** `#count` for a mask that no launch has. One that a fault of the device has spoilt counts as lost. */
@@ -287,11 +298,19 @@ export class Ledger {
     } catch (error) {
       // Nothing fails here, because a mask also goes where no error belongs, as in `using`. Exports say it, once.
       mask.counted = true;
-      this.#book.open('', denominator, { reduction: 'denominator' }).lose(error as Error);
+      this.#slotOf(denominator).lose(error as Error);
       return;
     }
     this.#count(denominator, mask, { launch, key: denominator });
     this.#unread.add(launch);
+  }
+
+  /** By its full key: where a denominator was recorded does not matter here. */
+  #slotOf(denominator: string): Slot {
+    return (
+      this.#book.slotOf(denominator) ??
+      this.#book.open('', denominator, { key: denominator, binding: DENOMINATOR })
+    );
   }
 
   *#touched(key?: string): Generator<Slot> {

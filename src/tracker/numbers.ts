@@ -17,7 +17,7 @@ import {
   reduceTypesByName,
   scalarNumber,
 } from './inputs.js';
-import { type KeyBook, bindingsOf } from './key-book.js';
+import type { Claim, KeyBook } from './key-book.js';
 import type { NonFiniteRule, ScalarReduceType } from './reduce-type.js';
 
 /** How numbers are reduced. */
@@ -76,7 +76,10 @@ export class NumberRecords {
 
   /** @throws KeyConflictError if one of `keys` cannot be a scalar now */
   assertScalars(where: string, keys: Iterable<string>): void {
-    this.#book.assertCompatible(where, new Map([...keys].map((key) => [key, SCALAR])));
+    this.#book.assertCompatible(
+      where,
+      [...keys].map((key) => ({ key, binding: SCALAR })),
+    );
   }
 
   /** The common case: numbers under keys that are what they should be. Says whether this was one. */
@@ -112,15 +115,14 @@ export class NumberRecords {
     bindingOf: (name: string) => Binding,
     { reduceType, weight = 1 }: ScalarOptions = {},
   ): void {
-    const records = new Map<string, { readonly number: number; readonly binding: Binding }>();
+    const records = new Map<string, Claim & { readonly number: number }>();
     for (const [name, value] of namedInputs(where, 'values', values)) {
       const number = where === 'counter' ? countedNumber(name, value) : scalarNumber(where, name, value);
-      records.set(name, { number, binding: bindingOf(name) });
+      records.set(name, { key: this.#book.keyOf(path, name), number, binding: bindingOf(name) });
     }
     assertNamesKnown(where, 'reduceType', reduceType, records);
-    this.#book.assertCompatible(where, bindingsOf(path, records));
-    for (const [name, { number, binding }] of records)
-      add(this.#book.open(path, name, binding), number, weight);
+    this.#book.assertCompatible(where, records.values());
+    for (const [name, record] of records) add(this.#book.open(path, name, record), record.number, weight);
     this.#onRecord();
   }
 }

@@ -11,6 +11,7 @@ import {
   namedInputs,
   reduceTypesByName,
 } from './inputs.js';
+import type { Claim } from './key-book.js';
 import { Launch } from './launch.js';
 import type { HeldMask } from './mask-queue.js';
 import type { NonFiniteRule, TensorReduceType } from './reduce-type.js';
@@ -30,29 +31,36 @@ export interface StatOptions extends StatReduction {
 }
 
 /** A value of a record call, and what its key is to be. */
-export interface Stat {
+export interface Stat extends Claim {
+  readonly name: string;
   readonly tensor: Tensor;
-  readonly binding: Binding;
 }
 
-export function launchOf(stats: ReadonlyMap<string, Stat>, { compact }: HeldMask): Launch {
-  const histograms = [...stats].flatMap(([name, { binding }]) =>
-    binding.reduction === 'histogram' ? [name] : [],
+export function launchOf(stats: readonly Stat[], { compact }: HeldMask): Launch {
+  const values = Object.fromEntries(stats.map(({ name, tensor }) => [name, tensor]));
+  const histograms = stats.filter(({ binding }) => binding.reduction === 'histogram');
+  return Launch.of(
+    values,
+    compact,
+    histograms.map(({ name }) => name),
   );
-  return Launch.of(new Map([...stats].map(([name, { tensor }]) => [name, tensor])), compact, histograms);
 }
 
+/** The values of a call, each with the key that `claimOf` gives it. */
 export function namedStats(
   values: unknown,
-  bindingOf: (name: string) => Binding,
+  claimOf: (name: string) => Claim,
   reduceType: StatReduction['reduceType'],
-): Map<string, Stat> {
-  const stats = new Map<string, Stat>();
-  for (const [name, tensor] of namedInputs('stat', 'values', values)) {
+): Stat[] {
+  const stats = namedInputs('stat', 'values', values).map(([name, tensor]): Stat => {
     assertStatValue(name, tensor);
-    stats.set(name, { tensor, binding: bindingOf(name) });
+    const { key, binding } = claimOf(name);
+    return { name, key, tensor, binding };
+  });
+  if (typeof reduceType === 'object') {
+    const names = new Set(stats.map(({ name }) => name));
+    assertNamesKnown('stat', 'reduceType', reduceType, names);
   }
-  assertNamesKnown('stat', 'reduceType', reduceType, stats);
   return stats;
 }
 

@@ -4,8 +4,10 @@
  * Responses are a run each, so a mask of them takes a few bytes per row.
  */
 import { type KernelBackend, type Tensor, engine } from '@tensorflow/tfjs-core';
+import type { HostArray } from '../host-arrays.js';
 import { type Host, storageOf, viewOf } from '../hosts.js';
 import { holdTensor } from '../residency.js';
+import type { SimdExports } from '../simd/instance.js';
 import type { MaskKernel } from './request.js';
 
 const WORD_BITS = 32;
@@ -20,62 +22,101 @@ const TILE = 2 ** 15;
 /** The kernel of such a backend. */
 export function hostMask(host: Host): MaskKernel {
   return (backend, mask) => {
-    const { words, runs, selected } = pack(host, backend, mask);
-    const ints = runs ?? words;
+    const packer = new Packer(host, backend, mask);
+    const runs = packer.runs();
+    const ints = runs ?? packer.words();
     const held = holdTensor(engine().makeTensor(ints, [ints.length], 'int32', backend));
-    return { held, form: runs === undefined ? 'bits' : 'runs', bytes: ints.byteLength, selected };
+    const form = runs === undefined ? 'bits' : 'runs';
+    return { held, form, bytes: ints.byteLength, selected: packer.selected };
   };
 }
 
-interface Packed {
-  readonly words: Int32Array;
-  /** Undefined if they would not be fewer than the words. */
-  readonly runs: Int32Array | undefined;
-  readonly selected: number;
+/** Reads a mask tile by tile. */
+class Packer {
+  /** Elements that the last walk over the mask has found selected. */
+  selected = 0;
+  readonly #simd: SimdExports;
+  readonly #size: number;
+  /** Most elements of a tile, a multiple of `BLOCK_BITS`. */
+  readonly #elements: number;
+  readonly #array: HostArray;
+  /** Where the elements of a tile are copied to, if they have to be. */
+  readonly #copies: HostArray | undefined;
+  /** The bits of a tile, and the elements at which they change. */
+  readonly #bits: Int32Array;
+  readonly #changes: Int32Array;
+
+  constructor(host: Host, backend: KernelBackend, mask: Tensor) {
+    const workspace = host.workspace(backend);
+    this.#simd = workspace.simd;
+    this.#size = mask.size;
+    this.#elements = Math.min(TILE, Math.ceil(mask.size / BLOCK_BITS) * BLOCK_BITS);
+    const words = this.#elements / WORD_BITS;
+    const address = workspace.scratch(4 * (2 * words + (host.holdsTensors ? 0 : this.#elements)));
+    // Only now: what was allocated may have moved the tensor.
+    this.#array = host.array(backend, mask);
+    this.#bits = new Int32Array(workspace.buffer, address, words);
+    this.#changes = new Int32Array(workspace.buffer, address + 4 * words, words);
+    this.#copies = host.holdsTensors
+      ? undefined
+      : viewOf(storageOf(this.#array), workspace.buffer, address + 8 * words, this.#elements);
+  }
+
+  /** Pairs of the first element of a run and the first behind it; undefined if bits are fewer bytes. */
+  runs(): Int32Array | undefined {
+    const parts: Int32Array[] = [];
+    const room = this.#blocks * BLOCK_WORDS;
+    let found = 0;
+    for (const { start, blocks } of this.#tiles()) {
+      const limit = Math.min(room - found, this.#changes.length);
+      const { byteOffset: bits } = this.#bits;
+      const more = this.#simd.findChanges(bits, blocks, start, found % 2, this.#changes.byteOffset, limit);
+      if (more < 0) return undefined;
+      if (more > 0) parts.push(this.#changes.slice(0, more));
+      found += more;
+    }
+    // What is behind the last element is not selected, but a run may end with the last block.
+    if (found % 2 === 1) parts.push(Int32Array.of(this.#size));
+    // A tensor of no elements is none: a run of none instead.
+    if (found === 0) return new Int32Array(2);
+    return parts.length === 1 ? parts[0]! : joined(parts);
+  }
+
+  /** Words of bits. One block more than there are elements for, because passes load vectors from where the last one is. */
+  words(): Int32Array {
+    const words = new Int32Array((this.#blocks + 1) * BLOCK_WORDS);
+    for (const { start, blocks } of this.#tiles()) {
+      words.set(this.#bits.subarray(0, blocks * BLOCK_WORDS), start / WORD_BITS);
+    }
+    return words;
+  }
+
+  get #blocks(): number {
+    return Math.ceil(this.#size / BLOCK_BITS);
+  }
+
+  /** Tiles, packed one after the other to the same place. */
+  *#tiles(): Generator<{ readonly start: number; readonly blocks: number }> {
+    const array = this.#array;
+    const copies = this.#copies;
+    const pack = this.#simd[`pack${storageOf(array)}`];
+    this.selected = 0;
+    for (let start = 0; start < this.#size; start += this.#elements) {
+      const count = Math.min(this.#elements, this.#size - start);
+      copies?.set(array.subarray(start, start + count));
+      const address = copies?.byteOffset ?? array.byteOffset + start * array.BYTES_PER_ELEMENT;
+      this.selected += pack(address, count, this.#bits.byteOffset);
+      yield { start, blocks: Math.ceil(count / BLOCK_BITS) };
+    }
+  }
 }
 
-function pack(host: Host, backend: KernelBackend, mask: Tensor): Packed {
-  const workspace = host.workspace(backend);
-  const { simd } = workspace;
-  const { size } = mask;
-  const blocks = Math.ceil(size / BLOCK_BITS);
-  const elements = Math.min(TILE, blocks * BLOCK_BITS);
-  // A tile's bits, the elements at which they change, and the elements themselves where they have to be copied.
-  const tileWords = elements / WORD_BITS;
-  const bits = workspace.scratch(4 * (2 * tileWords + (host.holdsTensors ? 0 : elements)));
-  // Only now: what was allocated may have moved the tensor.
-  const array = host.array(backend, mask);
-  const storage = storageOf(array);
-  const packed = new Int32Array(workspace.buffer, bits, tileWords);
-  const changes = new Int32Array(workspace.buffer, bits + packed.byteLength, tileWords);
-  const block = changes.byteOffset + changes.byteLength;
-  const copies = host.holdsTensors ? undefined : viewOf(storage, workspace.buffer, block, elements);
-  const packTile = simd[`pack${storage}`];
-
-  // One block more, because passes load vectors from where the last element is. It also ends the last run.
-  const words = new Int32Array((blocks + 1) * BLOCK_WORDS);
-  const bounds = new Int32Array(words.length);
-  let found = 0;
-  let selected = 0;
-  for (let start = 0; start < size; start += elements) {
-    const count = Math.min(elements, size - start);
-    copies?.set(array.subarray(start, start + count));
-    const address = copies === undefined ? array.byteOffset + start * array.BYTES_PER_ELEMENT : block;
-    selected += packTile(address, count, bits);
-    const tileBlocks = Math.ceil(count / BLOCK_BITS);
-    words.set(
-      tileBlocks === blocks ? packed : packed.subarray(0, tileBlocks * BLOCK_WORDS),
-      start / WORD_BITS,
-    );
-    if (found < 0) continue;
-    const room = Math.min(bounds.length - found, tileWords);
-    const more = simd.findChanges(bits, tileBlocks, start, found % 2, changes.byteOffset, room);
-    if (more > 0) bounds.set(changes.subarray(0, more), found);
-    found = more < 0 ? more : found + more;
+function joined(parts: readonly Int32Array[]): Int32Array {
+  const all = new Int32Array(parts.reduce((length, part) => length + part.length, 0));
+  let next = 0;
+  for (const part of parts) {
+    all.set(part, next);
+    next += part.length;
   }
-  // A run that ends with the last block. Others end in one, behind the last element if need be.
-  if (found % 2 === 1) bounds[found++] = size;
-  const areRuns = found >= 0 && found < words.length;
-  // A tensor of no elements is none: a run of none instead.
-  return { words, runs: areRuns ? bounds.slice(0, Math.max(found, 2)) : undefined, selected };
+  return all;
 }

@@ -7,11 +7,10 @@ import type * as tf from '@tensorflow/tfjs-core';
 import { ValueError } from '../../errors.js';
 import { kindOf } from '../arguments.js';
 import { Pending } from '../collect.js';
-import { input } from '../expression.js';
 import type { MaskTensor } from '../masks/compact-mask.js';
 import type { NamedTensor } from '../residency.js';
 import { type MomentsOptions, assertTensors, checkedOptions, isRecord, sizeOf } from './checks.js';
-import { denseWindow, passTables } from './pass.js';
+import { inputTables } from './pass.js';
 import type { Moments, MomentsTable } from './record.js';
 import type { RowMoments } from './row-moments.js';
 import { finisher, mapValues } from './results.js';
@@ -117,12 +116,7 @@ function launchTables(
   const { shape } = named[0]!.tensor;
   const rows = axis === -1 ? sizeOf(shape.slice(0, -1)) : 1;
   const cols = axis === -1 ? shape.at(-1)! : sizeOf(shape);
-  return passTables({
-    where: WHERE,
-    rows,
-    cols,
-    inputs: values,
-    channels: Object.fromEntries(named.map(({ name }) => [name, input(name)])),
-    mask: mask && denseWindow(mask, cols),
-  });
+  return inputTables(WHERE, named, mask, rows, cols).map((tables) =>
+    Object.fromEntries(named.map(({ name }, i) => [name, tables[i]!])),
+  );
 }

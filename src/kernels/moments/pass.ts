@@ -13,7 +13,7 @@ import { type ProgramNode, compile, programInputs } from '../program.js';
 import { type NamedTensor, residentKernel } from '../residency.js';
 import { cpuMoments } from './cpu.js';
 import { MomentsTable, liftRow } from './record.js';
-import type { ChannelRequest, MatrixView, MomentsKernel } from './request.js';
+import type { ChannelRequest, MatrixView, MomentsKernel, MomentsRequest } from './request.js';
 import { tensorflowMoments } from './tensorflow.js';
 import { wasmMoments } from './wasm.js';
 import { webgpuMoments } from './webgpu.js';
@@ -108,12 +108,8 @@ export function passTables<K extends string>(
   if (named.length === 0) {
     return Pending.of(perChannel((index) => constantTable(nodes[outputs[index]!]!, rows, cols)));
   }
-  const { kernel, backend } = residentKernel(where, momentsKernels, named);
-  // Nothing to reduce is nothing to launch: devices refuse empty buffers.
-  if (rows === 0 || cols === 0) return Pending.of(perChannel(() => new MomentsTable(rows)));
   const requests = distinct(outputs.map((node, index) => ({ node, mask: maskOf[index] })));
-  const tables = kernel({
-    backend,
+  const tables = launch(where, named, {
     rows,
     cols,
     inputs,
@@ -122,6 +118,44 @@ export function passTables<K extends string>(
     channels: requests.channels,
   });
   return tables.map((all) => perChannel((index) => all[requests.positions[index]!]!));
+}
+
+/**
+ * Launches the pass whose channels are its inputs, as records of trackers are: many and small, so that nothing is compiled
+ * for them. One table per tensor, in order.
+ *
+ * @throws as `passTables`, whose caller has checked the same
+ */
+export function inputTables(
+  where: string,
+  tensors: readonly NamedTensor[],
+  mask: MaskTensor | undefined,
+  rows: number,
+  cols: number,
+): Pending<readonly MomentsTable[]> {
+  const window = mask && denseWindow(mask, cols);
+  const named = window === undefined ? tensors : [...tensors, { name: 'mask', tensor: window.tensor }];
+  return launch(where, named, {
+    rows,
+    cols,
+    inputs: new Map(tensors.map(({ name, tensor }) => [name, denseWindow(tensor, cols)])),
+    masks: window === undefined ? [] : [window],
+    nodes: tensors.map(({ name }) => ({ op: 'input', name })),
+    channels: tensors.map((_, node) => ({ node, mask: window && 0 })),
+  });
+}
+
+/** @param named all tensors of the request */
+function launch(
+  where: string,
+  named: readonly NamedTensor[],
+  request: Omit<MomentsRequest, 'backend'>,
+): Pending<readonly MomentsTable[]> {
+  const { kernel, backend } = residentKernel(where, momentsKernels, named);
+  const { rows, cols, channels } = request;
+  // Nothing to reduce is nothing to launch: devices refuse empty buffers.
+  if (rows === 0 || cols === 0) return Pending.of(channels.map(() => new MomentsTable(rows)));
+  return kernel({ backend, ...request });
 }
 
 /** The channels without repetition, and where each of those that were asked for is among them. */
