@@ -85,7 +85,7 @@ async function keptUntilExport(
     (made) => {
       made.dispose();
     },
-    4,
+    16,
   );
   return onDevice + heap;
 }
