@@ -4,7 +4,7 @@
  * A row may still be on the device: then it is a part, in record order behind the row that is on the host already.
  */
 import { emptyRow, mergeRows } from '../kernels/index.js';
-import { repeatRow } from '../kernels/moments/record.js';
+import { liftRow, repeatRow } from '../kernels/moments/record.js';
 import { RowAccumulator } from './accumulator.js';
 import { type KeyRow, mergeKeyRows } from './key-row.js';
 import type { Part } from './launch.js';
@@ -62,7 +62,8 @@ export class Entry {
 
   /** The records of both, `later` behind. Only once all parts of both were read. */
   followedBy(later: Entry): Entry {
-    const row = mergerOf(later.binding.reduction)(this.row(), later.row());
+    const { reduction, nonFinite } = later.binding;
+    const row = mergerOf(reduction, nonFinite)(this.row(), later.row());
     let losses = this.#losses;
     for (const loss of later.losses()) losses = withLoss(losses, loss);
     return new Entry(later.binding, row, [], losses);
@@ -112,8 +113,9 @@ export class Slot {
 
   addNumber(x: number): void {
     this.isTouched = true;
-    if (this.binding.reduction === 'last') this.#row.set(emptyRow);
-    this.#row.add(x);
+    const { reduction, nonFinite } = this.binding;
+    if (reduction === 'last') this.#row.set(mergerOf(reduction, nonFinite)(this.#row.row(), liftRow(x)));
+    else this.#row.add(x);
   }
 
   /** A number that stands for `weight` samples; none for 0. */

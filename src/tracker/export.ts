@@ -173,8 +173,11 @@ function assertDistinct(looks: readonly (readonly Segment[])[], ledgers: readonl
         owners.set(name, { key, ledger, isTiming: isShared });
         if (owner === undefined || owner.ledger === ledger) continue;
         if (isShared && owner.isTiming && owner.key === key) continue;
-        if (ledger.settings.mode === 'strict') throw nameTaken('exportAll', key, name, `'${owner.key}'`);
-        ledger.noteNameTaken(key, name);
+        if (ledger.settings.mode === 'strict') {
+          const taker = `'${owner.key}' of ${owner.ledger.label}`;
+          throw nameTaken('exportAll', key, name, taker, `one of ${ledger.label}`);
+        }
+        ledger.noteNameTaken(key, name, owner.ledger);
       }
     }
   }

@@ -199,13 +199,20 @@ function rebound(where: string, key: string, existing: Binding, wanted: Binding)
  * The refusal of a second key that exports `name`.
  *
  * @param owner what exports it already, as the message calls it
+ * @param taker what the message calls the key
  */
-export function nameTaken(where: string, key: string, name: string, owner: string): KeyConflictError {
+export function nameTaken(
+  where: string,
+  key: string,
+  name: string,
+  owner: string,
+  taker = 'one',
+): KeyConflictError {
   return new KeyConflictError({
     where,
     input: key,
     expected: 'a key whose exported names are free',
-    received: `one that exports '${name}', which ${owner} exports already`,
+    received: `${taker} that exports '${name}', which ${owner} exports already`,
     remedy: 'rename one of the two',
   });
 }

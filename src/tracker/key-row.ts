@@ -25,3 +25,11 @@ export function momentsRowOf({ count, nan, posInf, negInf, sum, m2, min, max }: 
 export function finitePartOf(row: MomentsRow): MomentsRow {
   return { ...row, count: finiteCount(row), nan: 0, posInf: 0, negInf: 0 };
 }
+
+/** The elements of `row` that are finite, and those of `other` besides that are not. */
+export function withNonFiniteOf(row: MomentsRow, other: MomentsRow): MomentsRow {
+  const nan = row.nan + other.nan;
+  const posInf = row.posInf + other.posInf;
+  const negInf = row.negInf + other.negInf;
+  return { ...row, count: finiteCount(row) + nan + posInf + negInf, nan, posInf, negInf };
+}

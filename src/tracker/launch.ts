@@ -5,6 +5,7 @@
  * moments rows; what they mean is the business of whoever recorded them.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { BackendError } from '../errors.js';
 import {
   type CompactMask,
   Histogram,
@@ -67,7 +68,7 @@ export class Launch {
   /** @param bytes what its rows are worth until they are read; a backend may spend more on them */
   private constructor(pending: Pending<Rows>, bytes: number) {
     const { refusal } = pending;
-    if (refusal !== undefined) throw refusal;
+    if (refusal !== undefined) throw asStat(refusal);
     this.#rows = pending.onHost?.value;
     if (this.#rows === undefined) this.#pending = pending;
     this.#bytes = bytes;
@@ -142,6 +143,13 @@ export class Launch {
   release(): void {
     this.#pending?.release();
   }
+}
+
+/** The refusal of a kernel, as that of the record call which it came from. */
+function asStat(refusal: Error): Error {
+  if (!(refusal instanceof BackendError)) return refusal;
+  const { input, expected, received, remedy } = refusal;
+  return new BackendError({ where: 'stat', input, expected, received, remedy }, { cause: refusal });
 }
 
 function totals(tables: Readonly<Record<string, MomentsTable>>): Rows {

@@ -5,16 +5,15 @@
  * Every record call is atomic: it checks everything, launches, and only then writes. Paths and scopes are resolved by
  * the caller; reading back and turning rows into exported numbers is the business of `export.ts`.
  */
-import type { Tensor } from '@tensorflow/tfjs-core';
 import { PairingError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
-import { type CompactMask, compactMask } from '../kernels/index.js';
+import type { CompactMask } from '../kernels/index.js';
 import { Denominators, type TakenMasks } from './denominators.js';
 import type { Binding, Segment, Slot } from './entry.js';
 import { assertMask, assertSameShape, namedInputs } from './inputs.js';
 import { type Claim, KeyBook } from './key-book.js';
 import { Launch, type Part, UnreadLaunches } from './launch.js';
-import type { BoundMask, HeldMask, MaskQueue } from './mask-queue.js';
+import { type BoundMask, type HeldMask, type MaskQueue, holdMasks } from './mask-queue.js';
 import { Notices } from './notices.js';
 import { NumberRecords } from './numbers.js';
 import type { Settings } from './settings.js';
@@ -241,9 +240,14 @@ export class Ledger {
     });
   }
 
-  /** Warns that another tracker exports a name of `key` too. */
-  noteNameTaken(key: string, name: string): void {
-    const text = `'${key}' exports '${name}', as another tracker does: this one, the later by name, wins`;
+  /** What messages call the tracker. */
+  get label(): string {
+    return this.#notices.tracker;
+  }
+
+  /** Warns that `other` exports a name of `key` too. */
+  noteNameTaken(key: string, name: string, other: Ledger): void {
+    const text = `'${key}' exports '${name}', as ${other.label} does: this one, the later by name, wins`;
     this.#notices.once('TENSORTALLY_NAME_TAKEN', key, text);
   }
 
@@ -254,7 +258,7 @@ export class Ledger {
       return { name, key: this.#book.keyOf(path, name), tensor, binding: DENOMINATOR };
     });
     this.#book.assertCompatible('denominator', records);
-    const compact = compactMasks(records.map(({ tensor }) => tensor));
+    const compact = holdMasks(records.map(({ tensor }) => tensor));
     return records.map((record, i) => {
       const slot = this.#book.open(path, record.name, record);
       slot.isTouched = true;
@@ -384,16 +388,4 @@ export class Ledger {
       remedy: 'name the windows of a tracker with its option windows',
     });
   }
-}
-
-/** Masks for as long as values may use them; all, or none if one is refused. */
-function compactMasks(masks: Iterable<Tensor>): CompactMask[] {
-  const made: CompactMask[] = [];
-  try {
-    for (const mask of masks) made.push(compactMask(mask));
-  } catch (error) {
-    for (const mask of made) mask.release();
-    throw error;
-  }
-  return made;
 }

@@ -9,8 +9,9 @@
  * Masks of handles are beside the queue: values reach them through the handle alone, and they are held until the
  * handle is disposed or an export takes the denominator.
  */
+import type { Tensor } from '@tensorflow/tfjs-core';
 import { PairingError } from '../errors.js';
-import type { CompactMask } from '../kernels/index.js';
+import { type CompactMask, compactMask } from '../kernels/index.js';
 
 /** A mask that values may still be reduced over. */
 export interface HeldMask {
@@ -147,4 +148,16 @@ export class MaskQueue {
     this.#held.length = 0;
     this.#bound.clear();
   }
+}
+
+/** Masks for as long as values may use them; all, or none if one is refused. */
+export function holdMasks(masks: Iterable<Tensor>): CompactMask[] {
+  const made: CompactMask[] = [];
+  try {
+    for (const mask of masks) made.push(compactMask(mask));
+  } catch (error) {
+    for (const mask of made) mask.release();
+    throw error;
+  }
+  return made;
 }

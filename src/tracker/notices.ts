@@ -10,12 +10,13 @@ export type NoticeCode =
 const MOST = 1000;
 
 export class Notices {
-  readonly #tracker: string;
+  /** What messages call the tracker. */
+  readonly tracker: string;
   readonly #said = new Set<string>();
 
-  /** @param tracker its name, for the text */
-  constructor(tracker: string) {
-    this.#tracker = tracker === '' ? 'the tracker without a name' : `tracker '${tracker}'`;
+  /** @param name of the tracker */
+  constructor(name: string) {
+    this.tracker = name === '' ? 'the tracker without a name' : `tracker '${name}'`;
   }
 
   /** Warns about `subject`, unless this tracker has done so before. */
@@ -23,6 +24,6 @@ export class Notices {
     const notice = `${code} ${subject}`;
     if (this.#said.has(notice) || this.#said.size >= MOST) return;
     this.#said.add(notice);
-    process.emitWarning(`${this.#tracker}: ${text}`, { type: 'TensortallyWarning', code });
+    process.emitWarning(`${this.tracker}: ${text}`, { type: 'TensortallyWarning', code });
   }
 }

@@ -4,9 +4,9 @@
  * All reduce types accumulate the same moments row; they differ only in what they read from it at export. Adding one
  * is adding a row to the table. Nothing here knows tensors, trackers or files.
  */
-import { Histogram } from '../kernels/index.js';
+import { Histogram, finiteCount } from '../kernels/index.js';
 import { Moments } from '../kernels/moments/record.js';
-import { type KeyRow, mergeKeyRows } from './key-row.js';
+import { type KeyRow, mergeKeyRows, withNonFiniteOf } from './key-row.js';
 
 /** One number that a key exports. */
 interface ExportedNumber {
@@ -25,7 +25,7 @@ interface ReduceRow {
   readonly takenBy: readonly ('stat' | 'scalar' | 'counter')[];
   readonly exports: readonly ExportedNumber[];
   /** Left out: `mergeKeyRows`. */
-  readonly merge?: MergeRows;
+  readonly merge?: (nonFinite: NonFiniteRule | undefined) => MergeRows;
 }
 
 const mean = (m: Moments) => m.mean;
@@ -35,6 +35,13 @@ const max = (m: Moments) => m.max;
 
 /** The later record replaces the earlier one. */
 const takeLater: MergeRows = (a, b) => (b.count > 0 ? b : a);
+
+/** The same among those that are finite; the others are only counted. */
+const takeLaterFinite: MergeRows = (a, b) =>
+  finiteCount(b) > 0 ? withNonFiniteOf(b, a) : withNonFiniteOf(a, b);
+
+const laterOf = (nonFinite: NonFiniteRule | undefined): MergeRows =>
+  nonFinite === 'ignore' ? takeLaterFinite : takeLater;
 
 /** The number below which a share of the elements lies, between the extremes that the moments know exactly. */
 function quantile(share: number): (m: Moments, histogram: Histogram) => number {
@@ -77,7 +84,7 @@ const TABLE = {
     ],
   },
   // The mean of the one number that is left.
-  last: { takenBy: ['scalar'], exports: [{ suffix: '', of: mean }], merge: takeLater },
+  last: { takenBy: ['scalar'], exports: [{ suffix: '', of: mean }], merge: laterOf },
   counter: { takenBy: ['counter'], exports: [{ suffix: '', of: sum, whenEmpty: 0 }] },
 } as const satisfies Record<string, ReduceRow>;
 
@@ -129,9 +136,9 @@ export const tensorReduceTypes = takenBy('stat') as readonly TensorReduceType[];
 /** The reduce types that `scalar` takes, for checks and messages. */
 export const scalarReduceTypes = takenBy('scalar') as readonly ScalarReduceType[];
 
-/** How rows of a key of this reduction are merged, in record order. */
-export function mergerOf(reduction: Reduction): MergeRows {
-  return rowOf(reduction).merge ?? mergeKeyRows;
+/** How rows of a key of this reduction are merged, in record order, under the rule that was chosen for the key. */
+export function mergerOf(reduction: Reduction, nonFinite: NonFiniteRule | undefined): MergeRows {
+  return rowOf(reduction).merge?.(nonFinite) ?? mergeKeyRows;
 }
 
 /**

@@ -22,7 +22,7 @@ import {
 } from '../../src/kernels/index.js';
 import { denseWindow, passTables, rowWindow } from '../../src/kernels/moments/pass.js';
 import { referenceMoments } from '../../src/kernels/moments/reference.js';
-import { hasDevice, testBackend } from '../support/backend.js';
+import { elsewhere, hasDevice, testBackend } from '../support/backend.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { normal, seeded } from '../support/random.js';
 import { type TensorDtype, deviceTensor, hostTensor, tidied } from '../support/tensors.js';
@@ -363,18 +363,6 @@ describe('refused', () => {
     x.dispose();
   });
 });
-
-/** Runs `body` while another backend is active. */
-async function elsewhere<T>(body: () => T): Promise<T> {
-  const other = backend === 'cpu' ? 'wasm' : 'cpu';
-  await import(`@tensorflow/tfjs-backend-${other}`);
-  await tf.setBackend(other);
-  try {
-    return tidied(body);
-  } finally {
-    await tf.setBackend(backend);
-  }
-}
 
 test.each(['bool', 'int32', 'float32'] as const)(
   'a mask of %s is made where its tensor is, whatever backend is active',

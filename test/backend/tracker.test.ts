@@ -4,12 +4,13 @@ import * as tf from '@tensorflow/tfjs-core';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { BackendError } from '../../src/errors.js';
 import { emptyRow, liftRow, mergeRows } from '../../src/kernels/index.js';
 import { Moments } from '../../src/kernels/moments/record.js';
 import { StatsTracker } from '../../src/tracker/index.js';
 import { UnreadLaunches } from '../../src/tracker/launch.js';
 import { batches } from '../support/arbitraries.js';
-import { hasDevice, testBackend } from '../support/backend.js';
+import { elsewhere, hasDevice, testBackend } from '../support/backend.js';
 import { expectContract } from '../support/contract.js';
 import { alive, expectNoLeaks } from '../support/leaks.js';
 import { normal, seeded } from '../support/random.js';
@@ -169,5 +170,21 @@ describe('a tracker that nobody exports', () => {
     expect(alive().dataIds - before.dataIds).toBeLessThan(2 * UnreadLaunches.LIMIT);
     expect(await tracker.export()).toEqual({ m: 3 * batches, v: 8 * batches });
     tf.dispose([v, m]);
+  });
+});
+
+test('a value on another backend than its mask is refused as a stat, and nothing is recorded', async () => {
+  await expectNoLeaks(async () => {
+    const tracker = new StatsTracker();
+    const mask = deviceTensor({ shape: [3], values: [1, 0, 1], dtype: 'bool' });
+    const stranger = await elsewhere(() => tf.keep(tf.tensor1d([1, 2, 3])));
+    tracker.denominator({ m: mask });
+    const record = (): void => {
+      tracker.stat({ v: stranger }, { denominator: 'm' });
+    };
+    expect(record).toThrow(BackendError);
+    expect(record).toThrow(/^stat: mask: expected a tensor on the backend that holds v/);
+    expect(await tracker.export()).toEqual({ m: 2 });
+    tf.dispose([mask, stranger]);
   });
 });

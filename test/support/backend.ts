@@ -8,6 +8,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 
 import { backendNames, initBackend, type BackendName } from '../../src/kernels/index.js';
+import { tidied } from './tensors.js';
 
 /** The backend of this project. */
 export function testedBackend(): BackendName {
@@ -51,4 +52,17 @@ export function pretendGpu(): void {
   if (tf.getBackend() !== 'tensorflow')
     throw new Error('only the tensorflow backend has a path for GPUs alone');
   (tf.backend() as unknown as { isUsingGpuDevice: boolean }).isUsingGpuDevice = true;
+}
+
+/** Runs `body` in a `tf.tidy` while another backend is active. */
+export async function elsewhere<T>(body: () => T): Promise<T> {
+  const name = testedBackend();
+  const other = name === 'cpu' ? 'wasm' : 'cpu';
+  await import(`@tensorflow/tfjs-backend-${other}`);
+  await tf.setBackend(other);
+  try {
+    return tidied(body);
+  } finally {
+    await tf.setBackend(name);
+  }
 }

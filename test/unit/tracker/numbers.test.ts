@@ -46,6 +46,23 @@ describe('scalar', () => {
     expect(await tracker.export()).toEqual({ k: -Infinity });
   });
 
+  it('last is the last one that is finite under the rule `ignore`, which counts the others', async () => {
+    const options = { reduceType: 'last', nonFinite: 'ignore' } as const;
+    record([1, NaN, 3, NaN, Infinity], options);
+    expect(await tracker.export({ reset: false })).toEqual({ k: 3, 'k/nonfinite': 3 });
+    record([5], options);
+    expect(await tracker.export()).toEqual({ k: 5, 'k/nonfinite': 3 });
+    record([NaN], options);
+    expect(await tracker.export()).toEqual({ 'k/nonfinite': 1 });
+    // And over what several windows have cut.
+    const epochs = new StatsTracker('', { windows: ['step', 'epoch'] });
+    for (const k of [2, NaN, 4, -Infinity]) {
+      epochs.scalar({ k }, options);
+      await epochs.export();
+    }
+    expect(await epochs.export({ window: 'epoch' })).toEqual({ k: 4, 'k/nonfinite': 2 });
+  });
+
   it('with weights is their mean, and counts them', async () => {
     tracker.scalar({ loss: 2 }, { weight: 30 });
     tracker.scalar({ loss: 5 }, { weight: 10 });

@@ -88,6 +88,9 @@ describe('exportAll', () => {
     registry.get('a').scalar({ 'b/c': 1 });
     registry.get('a/b').scalar({ c: 2 });
     await expect(registry.exportAll()).rejects.toThrow(KeyConflictError);
+    await expect(registry.exportAll()).rejects.toThrow(
+      /a\/b\/c: .* got one of tracker 'a\/b' that exports 'a\/b\/c', which 'a\/b\/c' of tracker 'a' exports already/,
+    );
     expect(await registry.get('a/b').export()).toEqual({ 'a/b/c': 2, 'a/b/c__count': 1 });
     expect(await registry.exportAll()).toEqual({ 'a/b/c': 1, 'a/b/c__count': 1 });
   });
