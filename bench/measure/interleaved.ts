@@ -53,9 +53,10 @@ const MAX_WARM_UPS = 6;
 const STEADY = 0.1;
 /**
  * No way is warm before it has run this long: an engine compiles what it has seen often, so a call of a tenth of a
- * millisecond costs twice as much in its first thousand runs as in its next.
+ * millisecond costs twice as much in its first thousand runs as in its next, and the hundred small calls of a step in
+ * its first hundred.
  */
-const WARM_UP_MS = 300;
+const WARM_UP_MS = 1000;
 
 /**
  * Measures `ways` in turns; each round begins with another one, so that nobody always runs after the same neighbour.
