@@ -103,7 +103,7 @@ export class RunStatistics {
   recordActor(seen: ActorMicroBatch): void {
     this.measured(() => {
       const { ratio, clipped, newLogProbs, oldLogProbs, entropy, loss } = seen;
-      // k3 of KL(old ‖ new): never negative, and of far less variance than the mean difference.
+      // k3 of KL(old ‖ new): never negative but for rounding, and of far less variance than the mean difference.
       const divergence = tf.sub(tf.sub(ratio, 1), tf.sub(newLogProbs, oldLogProbs));
       this.actorUpdate.denominator({ n_valid_tokens: seen.mask, clipped_tokens: clipped });
       this.actorUpdate.stat(

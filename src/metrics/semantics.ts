@@ -2,7 +2,7 @@
  * Whose definition a metric follows where peers and common sense differ.
  *
  * `recommended` is what a correct engine reports; the others give the numbers of two verl revisions, for comparing
- * runs. Where all inputs are healthy the three agree. Where a revision raises an exception, the value is NaN.
+ * runs. `semanticDifferences` lists where they differ. Where a revision raises an exception, the value is NaN.
  */
 import { ValueError } from '../errors.js';
 import { kindOf } from '../kernels/arguments.js';

@@ -33,7 +33,7 @@ function warnOnce(keys: readonly string[]): void {
   for (const key of fresh) warned.add(key);
   process.emitWarning(
     `aggregateExports leaves out what has no ${COUNT_SUFFIX}: ${fresh.join(', ')}. Name sums in the option totals; send rows of a StreamEmitter to merge the rest.`,
-    { code: 'TENSORTALLY_WITHOUT_COUNT' },
+    { type: 'TensortallyWarning', code: 'TENSORTALLY_WITHOUT_COUNT' },
   );
 }
 

@@ -40,7 +40,7 @@ the estimator of a criterion: k1 = −x, k2 = x² / 2, k3 = e^x − 1 − x.`;
 const SEMANTICS = `## Semantics
 
 \`semantics: 'verl-2026-08'\` and \`'verl-2026-01'\` give the numbers of verl at 1dda039b and at b178a3cd, for comparing runs;
-\`'recommended'\`, the default, is what a correct engine reports. Where all inputs are healthy the three agree. They differ:`;
+\`'recommended'\`, the default, is what a correct engine reports. Of what is not listed here they report the same:`;
 
 const DEPARTURES = `Under all semantics, these are not what verl does. Presets evaluate the formulas of their revision in float64; verl itself
 rounds to float32 on the way (see [decision 0005](decisions/0005-presets-follow-the-formula.md)).`;

@@ -88,7 +88,15 @@ export function finiteCount(row: MomentsRow): number {
 
 /** Mean of the finite selected elements; NaN if there are none. */
 export function finiteMean(row: MomentsRow): number {
-  return row.sum / finiteCount(row);
+  return meanOf(row.sum, finiteCount(row), row.min, row.max);
+}
+
+/** Sum over count, and between the extremes, where rounding may leave it: three times 0.1 has the mean 0.1. */
+export function meanOf(sum: number, count: number, min: number, max: number): number {
+  const mean = sum / count;
+  // An infinite one is a sum beyond the range of float64, and shows.
+  if (!(min <= max) || mean - mean !== 0) return mean;
+  return mean < min ? min : mean > max ? max : mean;
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Finished moments of many rows: an array of them, and their columns. */
-import { Moments, MomentsTable, type NonFinitePolicy } from './record.js';
+import { Moments, MomentsTable, type NonFinitePolicy, meanOf } from './record.js';
 
 /** Where the rows of a `RowMoments` come from. */
 interface Source {
@@ -124,7 +124,9 @@ function column(rows: RowMoments, name: Column): Float64Array {
     const strange = cells[at + 1]! + cells[at + 2]! + cells[at + 3]!;
     if (cells[at] === 0 || strange > 0) values[i] = new Moments(table.row(i), nonFinite)[name];
     else if (cell !== undefined) values[i] = cells[at + cell]!;
-    else if (name === 'mean') values[i] = cells[at + 4]! / cells[at]!;
+    else if (name === 'mean') {
+      values[i] = meanOf(cells[at + 4]!, cells[at]!, cells[at + 6]!, cells[at + 7]!);
+    }
   }
   return values;
 }

@@ -21,7 +21,7 @@ function ofRows(key: string, tensor: string): FamilyEntry[] {
     unit: 'reward',
     population: RESPONDED,
     range: ANY,
-    formula: `Σ of ${tensor} over the row's tokens of attention_mask (without one, response_mask) and those before its column response_length`,
+    formula: `Σ of ${tensor} over the row's tokens of attention_mask (without one, response_mask) or before its column response_length`,
     undefinedWhen: 'no row has a response token, or a NaN is among the tokens',
   });
 }

@@ -37,7 +37,7 @@ export const semanticDifferences: readonly SemanticDifference[] = [
     keys: ['critic/score/*', 'critic/rewards/*'],
     when: 'scores or rewards are not 0 outside of the response part of attention_mask',
     reported: {
-      recommended: 'tokens of attention_mask are summed, and those before the column response_length',
+      recommended: 'tokens are summed that are in attention_mask or before the column response_length',
       ...both('the whole row is summed, so that a NaN in the padding poisons it'),
     },
     reason: 'what the padding holds is no reward',

@@ -1,7 +1,8 @@
 /** Catalogue: how a mixture of experts is loaded. */
 import { type CatalogEntry, type FamilyEntry, type MetricReduction, ofFamily } from './entry.js';
 
-const LOAD = 'c·E / Σc − 1 of the c tokens that an expert got, of E experts';
+const LOAD =
+  'c·E / Σc − 1 of the c tokens of response_mask that an expert got, of E experts; the last token of a row went to none';
 
 /** The violations of one layer and over layers, for one way to look at the experts of a layer. */
 function violations(name: 'max' | 'min' | 'avg', formula: string): FamilyEntry[] {

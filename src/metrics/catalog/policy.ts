@@ -136,7 +136,7 @@ function ofProbabilities(statistic: 'max' | 'mean' | 'std', undefinedWhen: strin
     population: COMPARABLE,
     reduction: statistic,
     range: SHARE,
-    formula: '|exp(old_log_probs) − exp(rollout_log_probs)|',
+    formula: `${statistic === 'std' ? 'unbiased std of ' : ''}|exp(old_log_probs) − exp(rollout_log_probs)|`,
     undefinedWhen,
   };
 }

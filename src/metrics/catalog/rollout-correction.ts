@@ -83,6 +83,7 @@ const WEIGHT = { low: 0, high: Math.exp(LOG_RATIO_LIMIT) } as const;
 const WEIGHTS = 'w: e^x of the token, or e^Σx of its row, as applied and before normalisation';
 const UNITS = 'tokens of response_mask, or rows that have one if they share a weight';
 const RAW = 'before truncation';
+const UNHELD = 'of rows that share a weight, e^Σx without the bounds of ±20';
 
 const weights: readonly FamilyEntry[] = [
   ...(['mean', 'std'] as const).map((reduction) => ({
@@ -91,7 +92,7 @@ const weights: readonly FamilyEntry[] = [
     population: TOKENS,
     reduction,
     range: WEIGHT,
-    formula: WEIGHTS,
+    formula: reduction === 'std' ? `population std of ${WEIGHTS}` : WEIGHTS,
     undefinedWhen: NO_TOKEN,
   })),
   ...(['max', 'min'] as const).map((reduction) => ({
@@ -111,8 +112,8 @@ const weights: readonly FamilyEntry[] = [
     range: SHARE,
     formula:
       side === 'high'
-        ? `w ${RAW} > the threshold`
-        : `w ${RAW} < 1 / threshold, or < the lower end of a range`,
+        ? `w ${RAW} > the threshold; ${UNHELD}`
+        : `w ${RAW} < 1 / threshold, or < the lower end of a range; ${UNHELD}`,
     undefinedWhen: 'no token is selected',
   })),
   {
@@ -134,7 +135,7 @@ const weights: readonly FamilyEntry[] = [
     formula:
       statistic === 'max_deviation'
         ? "|v − 1|, with v the mean of w over the row's tokens"
-        : "v, the mean of w over the row's tokens",
+        : `${statistic === 'std' ? 'unbiased std of ' : ''}v, the mean of w over the row's tokens`,
     undefinedWhen: statistic === 'std' ? NO_SECOND_ROW : NO_ROW,
   })),
   ...(['high', 'low'] as const).map((side) => ({
@@ -213,7 +214,7 @@ const rejection: readonly FamilyEntry[] = [
     population: TOKENS,
     reduction: 'std',
     range: AT_LEAST_0,
-    formula: `${CRITERION}, held within the thresholds`,
+    formula: `population std of ${CRITERION}, held within the thresholds`,
     undefinedWhen: NO_TOKEN,
   }),
   ...(['high', 'low'] as const).map((side) =>
@@ -239,7 +240,7 @@ const rejection: readonly FamilyEntry[] = [
     population: ROWS,
     reduction: 'std',
     range: AT_LEAST_0,
-    formula: ROW_CRITERION,
+    formula: `unbiased std of ${ROW_CRITERION}`,
     undefinedWhen: NO_SECOND_ROW,
   }),
   criterion('seq_max_deviation', {

@@ -10,7 +10,7 @@ const OF_PROMPTS = {
 } as const;
 
 const ALL = 'prompts of the source with n values of the variable';
-const ENOUGH = 'prompts of the source with n values of the variable or more, for n = 2, 4, 8, … and all';
+const ENOUGH = 'prompts of the source with n values of the variable, or more if n is a power of two';
 
 const DRAWN = {
   best: 'the largest of n values of the prompt',
@@ -18,9 +18,19 @@ const DRAWN = {
   maj: 'the value of the label (pred) that most of n values of the prompt have',
 } as const;
 
+/** What is shown first of a source: one variable, at one n. */
+const CORE =
+  'of the variable acc, or of reward where there is none, with n the most values that any prompt has';
+
+function populationOf(tier: Tier, population: string): string {
+  return tier === 'val-core' ? `${population}; ${CORE}` : population;
+}
+
+type Tier = 'val-core' | 'val-aux';
+
 /** Expectation and spread of one draw. */
-function drawn(tier: string, name: keyof typeof DRAWN): FamilyEntry[] {
-  const shared = { ...OF_PROMPTS, population: ENOUGH };
+function drawn(tier: Tier, name: keyof typeof DRAWN): FamilyEntry[] {
+  const shared = { ...OF_PROMPTS, population: populationOf(tier, ENOUGH) };
   const key = `${tier}/{source}/{variable}/${name}@{n}`;
   return [
     {
@@ -33,16 +43,16 @@ function drawn(tier: string, name: keyof typeof DRAWN): FamilyEntry[] {
       ...shared,
       key: `${key}/std`,
       range: AT_LEAST_0,
-      formula: `standard deviation of ${DRAWN[name]}, drawn as the option replacement says`,
+      formula: `standard deviation over draws of ${DRAWN[name]}, drawn as the option replacement says`,
     },
   ];
 }
 
-function meanOfAll(tier: string): FamilyEntry {
+function meanOfAll(tier: Tier): FamilyEntry {
   return {
     ...OF_PROMPTS,
     key: `${tier}/{source}/{variable}/mean@{n}`,
-    population: ALL,
+    population: populationOf(tier, ALL),
     range: ANY,
     formula: 'mean of the values of the prompt',
   };

@@ -41,7 +41,10 @@ export interface StreamExportOptions {
   readonly reset?: boolean | undefined;
 }
 
-/** How a stream is doing. Everything but `missing` and the age is about the time since the last export that reset. */
+/**
+ * How a stream is doing. Everything but `missing` and the age is about the time since the last export that forgot all that
+ * was merged; one of a single policy version does so if there is no other.
+ */
 export interface StreamHealth {
   /** Workers of which a delta was merged. */
   readonly workersSeen: number;
@@ -202,7 +205,7 @@ export class StreamIngest {
    * Like `export`, and like `StatsTracker.rows`, it forgets what it returns, so that no record is handed on twice:
    * `reset: false` looks without forgetting.
    *
-   * @param options as for `export`; a reset starts the counts of `health` afresh
+   * @param options as for `export`; one that forgets everything starts the counts of `health` afresh
    * @returns rows in the order of their keys
    * @throws ValueError for options that are none
    */
@@ -316,6 +319,7 @@ export class StreamIngest {
 
   #reset(policyVersion: number | undefined): void {
     this.#rows.clear(policyVersion);
+    if (!this.#rows.isEmpty) return;
     this.#roster.startPeriod();
     this.#merged = this.#duplicates = this.#stale = this.#refused = 0;
     this.#roster.forgetSilent(this.#forgetAfterSeconds, this.#clock());

@@ -63,6 +63,15 @@ describe('scalar', () => {
     expect(await epochs.export({ window: 'epoch' })).toEqual({ k: 4, 'k/nonfinite': 2 });
   });
 
+  it('have a mean between them, so that what never changes stays what it is', async () => {
+    for (const lr of [0.1, 1e-6, 3e-4, -0.7]) {
+      record([lr, lr, lr]);
+      expect(await tracker.export()).toEqual({ k: lr, k__count: 3 });
+    }
+    tracker.scalar({ k: 0.1 }, { weight: 3 });
+    expect(await tracker.export()).toEqual({ k: 0.1, k__count: 3 });
+  });
+
   it('with weights is their mean, and counts them', async () => {
     tracker.scalar({ loss: 2 }, { weight: 30 });
     tracker.scalar({ loss: 5 }, { weight: 10 });

@@ -303,6 +303,18 @@ describe('policy versions', () => {
     expect(ingest.policyVersions()).toEqual([]);
   });
 
+  test('leave the health of the stream to the export that forgets the last of them', async () => {
+    const ingest = new StreamIngest();
+    const emitter = new StreamEmitter(new InProcessTransport(ingest), { workerId: 'w' });
+    emitter.scalar({ r: 1 }, { policyVersion: 7 });
+    emitter.scalar({ r: 5 }, { policyVersion: 8 });
+    await emitter.flush();
+    const seen = { 'stream/workers_seen': 1 };
+    expect(ingest.export({ policyVersion: 7 })).toMatchObject({ ...seen, r: 1 });
+    expect(ingest.export({ policyVersion: 8 })).toMatchObject({ ...seen, r: 5 });
+    expect(ingest.export()).toMatchObject({ 'stream/workers_seen': 0, 'stream/merged': 0 });
+  });
+
   test('without a row are none that an export could have', async () => {
     const mailbox = new Mailbox();
     await new StreamEmitter(mailbox, { workerId: 'w' }).close();
