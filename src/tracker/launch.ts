@@ -159,8 +159,8 @@ function totals(tables: Readonly<Record<string, MomentsTable>>): Rows {
 function withHistograms([rows, histograms]: readonly [Rows, Readonly<Record<string, Histogram>>]): Rows {
   return new Map(
     [...rows].map(([key, row]) => {
-      const histogram = histograms[key];
-      return [key, histogram === undefined ? row : { ...row, histogram }];
+      // Its own: stats may be called like what every object has.
+      return [key, Object.hasOwn(histograms, key) ? { ...row, histogram: histograms[key] } : row];
     }),
   );
 }

@@ -56,13 +56,11 @@ export class MaskQueue {
   push(compact: CompactMask, count: (mask: HeldMask) => void): void {
     let usedByAll = this.#used.size === 0 ? 0 : Infinity;
     for (const used of this.#used.values()) usedByAll = Math.min(usedByAll, used);
-    while (this.#released < usedByAll && this.#held.length > 0) {
-      const spent = this.#held[0]!;
-      if (!spent.counted) count(spent);
-      this.#held.shift();
-      spent.compact.release();
-      this.#released++;
-    }
+    const spent = this.#held.slice(0, Math.max(0, usedByAll - this.#released));
+    for (const mask of spent) if (!mask.counted) count(mask);
+    for (const { compact: old } of spent) old.release();
+    this.#held.splice(0, spent.length);
+    this.#released += spent.length;
     this.#held.push({ compact, counted: false });
   }
 

@@ -58,6 +58,7 @@ const PATTERNS: Readonly<Record<string, Pattern>> = {
   'prefixes of rows': (i) => i % 1500 < 1100,
   'runs of all lengths': (i) => Math.floor(Math.sqrt(i)) % 2 === 1,
   'all but one': (i) => i !== 700,
+  'dense at first': (i) => (i < 3000 ? i % 2 === 0 : true),
 };
 
 /** A mask that selects by this dtype's ways to be something, and not to be. */

@@ -71,11 +71,24 @@ const countBits: Count = (slots, bits, mask, start) => {
 };
 
 const countRuns: Count = (slots, bits, runs, start) => {
-  for (let run = 0; run < runs.length; run += 2) {
+  const last = start + bits.length;
+  for (let run = firstRunBehind(runs, start); run < runs.length && runs[run]! < last; run += 2) {
     const end = Math.min(runs[run + 1]! - start, bits.length);
     for (let i = Math.max(runs[run]! - start, 0); i < end; i++) slots[slotOf(bits[i]!)]!++;
   }
 };
+
+/** Index of the first run that ends behind an element: tiles are many, and so are runs. */
+function firstRunBehind(runs: HostArray, element: number): number {
+  let low = 0;
+  let high = runs.length / 2;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (runs[2 * middle + 1]! > element) high = middle;
+    else low = middle + 1;
+  }
+  return 2 * low;
+}
 
 const counts: Readonly<Record<MaskForm, Count>> = {
   elements: countElements,

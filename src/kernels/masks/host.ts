@@ -52,14 +52,21 @@ class Packer {
     this.#size = mask.size;
     this.#elements = Math.min(TILE, Math.ceil(mask.size / BLOCK_BITS) * BLOCK_BITS);
     const words = this.#elements / WORD_BITS;
-    const address = workspace.scratch(4 * (2 * words + (host.holdsTensors ? 0 : this.#elements)));
+    const address = workspace.scratch(
+      4 * (words + this.#elements + (host.holdsTensors ? 0 : this.#elements)),
+    );
     // Only now: what was allocated may have moved the tensor.
     this.#array = host.array(backend, mask);
     this.#bits = new Int32Array(workspace.buffer, address, words);
-    this.#changes = new Int32Array(workspace.buffer, address + 4 * words, words);
+    this.#changes = new Int32Array(workspace.buffer, address + 4 * words, this.#elements);
     this.#copies = host.holdsTensors
       ? undefined
-      : viewOf(storageOf(this.#array), workspace.buffer, address + 8 * words, this.#elements);
+      : viewOf(
+          storageOf(this.#array),
+          workspace.buffer,
+          address + 4 * (words + this.#elements),
+          this.#elements,
+        );
   }
 
   /** Pairs of the first element of a run and the first behind it; undefined if bits are fewer bytes. */

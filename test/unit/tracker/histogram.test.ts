@@ -96,6 +96,17 @@ describe('a histogram stat', () => {
   });
 });
 
+it('beside stats that are called like what every object has', async () => {
+  const tracker = new StatsTracker();
+  tf.tidy(() => {
+    const x = values(1, 3);
+    const named = { constructor: x, toString: x, valueOf: x, hasOwnProperty: x, h: x } as never;
+    tracker.denominator({ m: mask(1, 1) });
+    tracker.stat(named, { denominator: 'm', reduceType: { h: 'histogram' } });
+  });
+  expect(await tracker.export()).toMatchObject({ 'constructor/avg': 2, 'toString/max': 3, 'h/p50': 2 });
+});
+
 describe('rows', () => {
   it('take what is recorded and carry what merges', async () => {
     const tracker = new StatsTracker('w');
