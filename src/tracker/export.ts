@@ -174,8 +174,8 @@ function assertDistinct(looks: readonly (readonly Segment[])[], ledgers: readonl
         if (owner === undefined || owner.ledger === ledger) continue;
         if (isShared && owner.isTiming && owner.key === key) continue;
         if (ledger.settings.mode === 'strict') {
-          const taker = `'${owner.key}' of ${owner.ledger.label}`;
-          throw nameTaken('exportAll', key, name, taker, `one of ${ledger.label}`);
+          const taken = `'${owner.key}' of ${owner.ledger.label}`;
+          throw nameTaken('exportAll', key, name, taken, `one of ${ledger.label}`);
         }
         ledger.noteNameTaken(key, name, owner.ledger);
       }

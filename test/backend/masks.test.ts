@@ -98,6 +98,8 @@ const SHAPES = [
   [64, 65],
   [2, 3, 1024],
   [3000, 2],
+  [32768],
+  [70_001],
 ];
 
 describe.each(['bool', 'int32', 'float32'] as const)('a mask of %s', (dtype) => {

@@ -71,6 +71,8 @@ class Packer {
 
   /** Pairs of the first element of a run and the first behind it; undefined if bits are fewer bytes. */
   runs(): Int32Array | undefined {
+    // Runs are int32.
+    if (this.#size >= 2 ** 31) return undefined;
     const parts: Int32Array[] = [];
     const room = this.#blocks * BLOCK_WORDS;
     let found = 0;

@@ -39,12 +39,15 @@ export function plainTables(host: Host, request: MomentsRequest): MomentsTable[]
   // Only now: what was allocated may have moved the tensors.
   const reading: Reading = { host, backend, cols, elements, areRows: false };
   const mask = masks[0] && new HostMask(reading, masks[0], maskBlock, selection);
+  // One per input, however many channels read it: that is what there is room for, and a tile is copied once.
+  const matrixOf = new Map(
+    [...inputs].map(([name, view]) => [name, new HostMatrix(reading, view, takeBlock())]),
+  );
   const matrices: (HostMatrix | undefined)[] = [];
   const reduces: Reduce[] = [];
   for (const { node } of channels) {
     const part = nodes[node]!;
-    const matrix =
-      part.op === 'input' ? new HostMatrix(reading, inputs.get(part.name)!, takeBlock()) : undefined;
+    const matrix = part.op === 'input' ? matrixOf.get(part.name) : undefined;
     matrices.push(matrix);
     reduces.push(simd[`reduce${matrix?.storage ?? 'Float32'}`]);
   }

@@ -319,9 +319,10 @@ export class StreamIngest {
 
   #reset(policyVersion: number | undefined): void {
     this.#rows.clear(policyVersion);
-    if (!this.#rows.isEmpty) return;
-    this.#roster.startPeriod();
-    this.#merged = this.#duplicates = this.#stale = this.#refused = 0;
+    if (this.#rows.isEmpty) {
+      this.#roster.startPeriod();
+      this.#merged = this.#duplicates = this.#stale = this.#refused = 0;
+    }
     this.#roster.forgetSilent(this.#forgetAfterSeconds, this.#clock());
   }
 }
