@@ -45,13 +45,13 @@ export class Launch {
     const rows = (): Pending<Rows> => momentsTables(values, mask).map(totals);
     const rowBytes = Object.keys(values).length * MomentsTable.ROW_BYTES;
     const bytes = rowBytes + histograms.length * Histogram.DEVICE_BYTES;
-    if (histograms.length === 0) return new Launch(rows(), bytes);
+    if (histograms.length === 0) return new Launch('stat', rows(), bytes);
     const wanted = Object.fromEntries(histograms.map((key) => [key, values[key]!]));
     const both = Pending.launchAll<[Rows, Readonly<Record<string, Histogram>>]>([
       rows,
       () => maskedHistograms(wanted, mask),
     ]);
-    return new Launch(both.map(withHistograms), bytes);
+    return new Launch('stat', both.map(withHistograms), bytes);
   }
 
   /** Counts what a mask selects, under the key of its denominator. */
@@ -59,16 +59,19 @@ export class Launch {
     const { selected } = mask;
     if (selected !== undefined) {
       const rows: Rows = new Map([[denominator, repeatRow(1, selected)]]);
-      return new Launch(Pending.of(rows), 0);
+      return new Launch('denominator', Pending.of(rows), 0);
     }
     const ones = channelTables({ [denominator]: expression.constant(1) }, {}, mask);
-    return new Launch(ones.map(totals), MomentsTable.ROW_BYTES);
+    return new Launch('denominator', ones.map(totals), MomentsTable.ROW_BYTES);
   }
 
-  /** @param bytes what its rows are worth until they are read; a backend may spend more on them */
-  private constructor(pending: Pending<Rows>, bytes: number) {
+  /**
+   * @param where the record call that it is of, for refusals
+   * @param bytes what its rows are worth until they are read; a backend may spend more on them
+   */
+  private constructor(where: 'stat' | 'denominator', pending: Pending<Rows>, bytes: number) {
     const { refusal } = pending;
-    if (refusal !== undefined) throw asStat(refusal);
+    if (refusal !== undefined) throw refusalOf(where, refusal);
     this.#rows = pending.onHost?.value;
     if (this.#rows === undefined) this.#pending = pending;
     this.#bytes = bytes;
@@ -146,10 +149,10 @@ export class Launch {
 }
 
 /** The refusal of a kernel, as that of the record call which it came from. */
-function asStat(refusal: Error): Error {
+function refusalOf(where: string, refusal: Error): Error {
   if (!(refusal instanceof BackendError)) return refusal;
   const { input, expected, received, remedy } = refusal;
-  return new BackendError({ where: 'stat', input, expected, received, remedy }, { cause: refusal });
+  return new BackendError({ where, input, expected, received, remedy }, { cause: refusal });
 }
 
 function totals(tables: Readonly<Record<string, MomentsTable>>): Rows {

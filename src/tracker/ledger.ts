@@ -311,10 +311,7 @@ export class Ledger {
 
   /** By its full key: where a denominator was recorded does not matter here. */
   #slotOf(denominator: string): Slot {
-    return (
-      this.#book.slotOf(denominator) ??
-      this.#book.open('', denominator, { key: denominator, binding: DENOMINATOR })
-    );
+    return this.#book.open('', denominator, { key: denominator, binding: DENOMINATOR });
   }
 
   *#touched(key?: string): Generator<Slot> {

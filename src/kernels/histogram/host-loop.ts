@@ -2,7 +2,7 @@
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { Pending } from '../collect.js';
 import type { HostArray } from '../host-arrays.js';
-import type { MaskForm } from '../masks/compact-mask.js';
+import { type MaskForm, WORD_BITS, firstRunBehind } from '../masks/forms.js';
 import * as buckets from './buckets.js';
 import { histogramOfSlots } from './histogram.js';
 import type { HistogramKernel } from './request.js';
@@ -15,9 +15,6 @@ const SIGN_SHIFT = 31 - Math.log2(NEGATIVE);
 
 /** Elements that are converted to float32 at once. */
 const TILE = 4096;
-
-/** Bits of a word of a packed mask. */
-const WORD_BITS = 32;
 
 /** The kernel of a backend that shows its tensors as arrays. */
 export function hostKernel(array: (backend: KernelBackend, info: TensorInfo) => HostArray): HistogramKernel {
@@ -77,18 +74,6 @@ const countRuns: Count = (slots, bits, runs, start) => {
     for (let i = Math.max(runs[run]! - start, 0); i < end; i++) slots[slotOf(bits[i]!)]!++;
   }
 };
-
-/** Index of the first run that ends behind an element: tiles are many, and so are runs. */
-function firstRunBehind(runs: HostArray, element: number): number {
-  let low = 0;
-  let high = runs.length / 2;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (runs[2 * middle + 1]! > element) high = middle;
-    else low = middle + 1;
-  }
-  return 2 * low;
-}
 
 const counts: Readonly<Record<MaskForm, Count>> = {
   elements: countElements,

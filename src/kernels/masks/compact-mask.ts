@@ -8,17 +8,7 @@ import type * as tf from '@tensorflow/tfjs-core';
 import { ReleasedError } from '../../errors.js';
 import { type RetainedTensor, assertNumericTensor } from '../residency.js';
 import type { DeviceWork } from '../webgpu-work.js';
-
-/**
- * What the tensor of a mask holds:
- *
- * - `elements`: one per element of the mask, which selects unless it is zero.
- * - `bits`: int32 words; bit i mod 32 of word ⌊i / 32⌋ is element i. What is behind the last element is 0 on hosts and
- *   means nothing on devices, and so do words behind the last one.
- * - `runs`: int32 pairs of the first element that is selected and the first behind it that is not, in order; (0, 0)
- *   alone is none. Only on hosts.
- */
-export type MaskForm = 'elements' | 'bits' | 'runs';
+import type { MaskForm } from './forms.js';
 
 /** What a compact mask is made of. */
 export interface MaskStorage {

@@ -8,9 +8,9 @@ import type { HostArray } from '../host-arrays.js';
 import { type Host, storageOf, viewOf } from '../hosts.js';
 import { holdTensor } from '../residency.js';
 import type { SimdExports } from '../simd/instance.js';
+import { joined } from '../typed-arrays.js';
+import { WORD_BITS } from './forms.js';
 import type { MaskKernel } from './request.js';
-
-const WORD_BITS = 32;
 
 /** Bits that the module packs at once, and the words that they are. */
 const BLOCK_BITS = 64;
@@ -88,7 +88,7 @@ class Packer {
     if (found % 2 === 1) parts.push(Int32Array.of(this.#size));
     // A tensor of no elements is none: a run of none instead.
     if (found === 0) return new Int32Array(2);
-    return parts.length === 1 ? parts[0]! : joined(parts);
+    return parts.length === 1 ? parts[0]! : joined(Int32Array, parts);
   }
 
   /** Words of bits. One block more than there are elements for, because passes load vectors from where the last one is. */
@@ -118,14 +118,4 @@ class Packer {
       yield { start, blocks: Math.ceil(count / BLOCK_BITS) };
     }
   }
-}
-
-function joined(parts: readonly Int32Array[]): Int32Array {
-  const all = new Int32Array(parts.reduce((length, part) => length + part.length, 0));
-  let next = 0;
-  for (const part of parts) {
-    all.set(part, next);
-    next += part.length;
-  }
-  return all;
 }

@@ -6,11 +6,11 @@
 import { type KernelBackend, type Tensor, type TensorInfo, engine } from '@tensorflow/tfjs-core';
 import { type RetainedTensor, holdTensor, retainTensor } from '../residency.js';
 import { type GpuLimits, type WebGpuDevice, webGpuDevice } from '../webgpu-device.js';
+import { WORD_BITS } from './forms.js';
 import type { MaskKernel } from './request.js';
 
 /** Bytes of an element of a tensor, bool ones included, and of a word. */
 const ELEMENT_BYTES = 4;
-const WORD_BITS = 32;
 const WORKGROUP = 64;
 
 /** Masks of up to so many elements stay as they are: a launch would cost more than all passes over them save. */

@@ -5,6 +5,7 @@
  */
 import type { HostArray } from '../host-arrays.js';
 import type { SimdExports } from '../simd/instance.js';
+import { WORD_BITS, firstRunBehind } from '../masks/forms.js';
 import { HostMatrix, type Reading, type Tile } from './host-views.js';
 import type { MatrixView } from './request.js';
 
@@ -12,10 +13,8 @@ import type { MatrixView } from './request.js';
 export const EVERYTHING = 0;
 export const NOTHING = -1;
 
-const WORD_BITS = 32;
-
-/** Words that `selectBits` may read behind the last one that it needs. */
-const WORDS_BEHIND = 3;
+/** Bits that begin within a word end in one word more. */
+const WORDS_BEHIND = 1;
 
 /** A mask, and what it selects of the tile at work. */
 export class HostMask {
@@ -121,10 +120,10 @@ abstract class CompactSource implements Source {
     const first = row * stride + offset + col * step;
     if (step === 1 && (rows === 1 || stride === cols)) return this.selectFrom(first, rows, cols, selection);
     if (rows === 1) return this.isSelected(first) ? cols : 0;
-    for (let r = 0, to = 0; r < rows; r++) {
-      for (let c = 0; c < cols; c++) {
-        this.block[to++] = Number(this.isSelected(first + r * stride + c * step));
-      }
+    for (let r = 0, to = 0; r < rows; r++, to += cols) {
+      const start = first + r * stride;
+      if (step === 0) this.block.fill(Number(this.isSelected(start)), to, to + cols);
+      else for (let c = 0; c < cols; c++) this.block[to + c] = Number(this.isSelected(start + c));
     }
     return this.simd.selectInt32(this.address, rows, cols, selection);
   }
@@ -158,18 +157,15 @@ class BitSource extends CompactSource {
 }
 
 class RunSource extends CompactSource {
-  /** Tiles come in order, so the next one most likely begins in the run where the last one was found, or soon after. */
-  #run = 0;
-
   protected override isSelected(element: number): boolean {
-    const run = this.#find(element);
+    const run = firstRunBehind(this.ints, element);
     return run < this.ints.length && this.ints[run]! <= element;
   }
 
   protected override selectFrom(first: number, rows: number, cols: number, selection: number): number {
     const runs = this.ints;
     const size = rows * cols;
-    let run = this.#find(first);
+    let run = firstRunBehind(runs, first);
     if (run === runs.length || runs[run]! >= first + size) return 0;
     if (runs[run]! <= first && runs[run + 1]! >= first + size) return size;
     const words = this.block.fill(0, 0, Math.ceil(size / WORD_BITS));
@@ -177,16 +173,6 @@ class RunSource extends CompactSource {
       setBits(words, Math.max(runs[run]! - first, 0), Math.min(runs[run + 1]! - first, size));
     }
     return this.simd.selectBits(this.address, 0, rows, cols, selection);
-  }
-
-  /** Index of the first run that ends behind `element`, `length` if there is none. */
-  #find(element: number): number {
-    const runs = this.ints;
-    let run = this.#run;
-    // A search from the start only where a pass goes back, which it does not.
-    if (run > 0 && runs[run - 1]! > element) run = 0;
-    while (run < runs.length && runs[run + 1]! <= element) run += 2;
-    return (this.#run = run);
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import type { Pending } from '../collect.js';
-import type { MaskForm } from '../masks/compact-mask.js';
+import type { MaskForm } from '../masks/forms.js';
 import type { ProgramNode } from '../program.js';
 import type { MomentsTable } from './record.js';
 

@@ -6,6 +6,7 @@
  */
 import type { TensorInfo } from '@tensorflow/tfjs-core';
 import { BackendError } from '../../errors.js';
+import { WORD_BITS } from '../masks/forms.js';
 import { argsOf, prune } from '../program.js';
 import type { GpuLimits } from '../webgpu-device.js';
 import type { MatrixView, MomentsRequest } from './request.js';
@@ -62,9 +63,6 @@ const SOFTWARE_TUNING: Tuning = { wantedUnits: 64, perLane: 256 };
 export function tuningFor({ isSoftware }: { readonly isSoftware: boolean }): Tuning {
   return isSoftware ? SOFTWARE_TUNING : GPU_TUNING;
 }
-
-/** Elements of a mask in a word. */
-export const WORD_BITS = 32;
 
 /** Chunks are not cut smaller than this, so that small tensors stay one unit. */
 const MIN_CHUNK = 2048;

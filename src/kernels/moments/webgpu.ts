@@ -1,6 +1,7 @@
 /** Masked moments on the `webgpu` backend: one fused launch per pass, chunk records merged on the host in float64. */
 import type { TensorInfo } from '@tensorflow/tfjs-core';
 import { DeviceBlock, Pending } from '../collect.js';
+import { WORD_BITS } from '../masks/forms.js';
 import { type DeviceBuffer, type WebGpuDevice, webGpuDevice } from '../webgpu-device.js';
 import { MomentsTable } from './record.js';
 import type { MatrixView, MomentsKernel, MomentsRequest } from './request.js';
@@ -8,7 +9,6 @@ import { RECORD_WORDS } from './webgpu-accumulator.js';
 import {
   type Block,
   type ChannelGroup,
-  WORD_BITS,
   type Window,
   blocksOf,
   chunkingOf,

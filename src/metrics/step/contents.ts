@@ -1,5 +1,6 @@
 /** What the state of a step holds, and how the contents of several become those of one. */
 import { MomentsTable } from '../../kernels/index.js';
+import { joined } from '../../kernels/typed-arrays.js';
 import type { GroupId } from '../groups.js';
 import type { RowLengths } from '../lengths.js';
 import { effectiveOptions } from './effective-options.js';
@@ -106,9 +107,16 @@ export function mergedContents(all: readonly [StateContents, ...StateContents[]]
     ]),
   );
   const column = (of: (contents: StateContents) => Float64Array | undefined): Float64Array | undefined =>
-    of(first) && joined(all.map((contents) => of(contents)!));
+    of(first) &&
+    joined(
+      Float64Array,
+      all.map((contents) => of(contents)!),
+    );
   const lengthsOf = (of: 'prompt' | 'response'): Float64Array =>
-    joined(all.map(({ lengths }) => (lengths as RowLengths)[of]));
+    joined(
+      Float64Array,
+      all.map(({ lengths }) => (lengths as RowLengths)[of]),
+    );
   const widest = (of: (contents: StateContents) => number | undefined): number | undefined => {
     const widths = all.map(of);
     return widths.some((width) => width === undefined) ? undefined : Math.max(...(widths as number[]));
@@ -151,14 +159,4 @@ function joinedTables(): (tables: readonly MomentsTable[]) => MomentsTable {
     }
     return table;
   };
-}
-
-function joined(lists: readonly Float64Array[]): Float64Array {
-  const all = new Float64Array(lists.reduce((length, list) => length + list.length, 0));
-  let at = 0;
-  for (const list of lists) {
-    all.set(list, at);
-    at += list.length;
-  }
-  return all;
 }

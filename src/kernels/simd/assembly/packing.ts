@@ -7,7 +7,7 @@ import { BLOCK, fullWord, lanesOf, storeLanesOf, wordOfBlock, wordOfPart, wordsO
 
 /**
  * Reads a tile of a mask of bits, see `selectFloat32`: the element 0 is bit `first` of the 32 bits at `bits`, and those of
- * all rows follow each other. Up to 12 bytes are read behind the word of the last one.
+ * all rows follow each other. Up to 8 bytes are read behind the word of the last one.
  */
 export function selectBits(bits: usize, first: i32, rows: i32, cols: i32, selection: usize): i32 {
   let total = 0;
