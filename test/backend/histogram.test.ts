@@ -38,6 +38,37 @@ describe.each(Object.entries(MOMENTS_CASES))('%s', (_topic, cases) => {
   });
 });
 
+describe('integers, under every form of a mask', () => {
+  // Several tiles of 4096, which hosts convert one by one, and a rest.
+  const size = 10_001;
+  const values = Int32Array.from({ length: size }, (_, i) => ((i * 7919) % 2001) - 1000);
+  test.each([
+    ['many runs', (i: number) => i % 3 === 1],
+    ['runs of many tiles', (i: number) => (i > 100 && i < 9000) || i >= 9950],
+    ['runs that begin and end with tiles', (i: number) => Math.floor(i / 4096) % 2 === 1],
+  ] as const)('of %s', async (_name, selects) => {
+    const mask = Uint8Array.from({ length: size }, (_, i) => Number(selects(i)));
+    await expectNoLeaks(async () => {
+      const m = deviceTensor({ shape: [size], dtype: 'bool', values: mask });
+      const integers = deviceTensor({ shape: [size], dtype: 'int32', values });
+      // On some backends a cast leaves the integers where they are.
+      const tensors = { integers, cast: tf.cast(integers, 'float32') };
+      const compact = compactMask(m);
+      const [under, compacted] = await collect(
+        maskedHistograms(tensors, m),
+        maskedHistograms(tensors, compact),
+      );
+      const expected = referenceHistogram(values, mask).toJSON();
+      for (const found of [under, compacted]) {
+        expect(found.integers.toJSON()).toEqual(expected);
+        expect(found.cast.toJSON()).toEqual(expected);
+      }
+      compact.release();
+      tf.dispose([m, tensors]);
+    });
+  });
+});
+
 describe('the edges of buckets', () => {
   /** The float32 `steps` floats away from a positive one. */
   const beside = (x: number, steps: number): number => {

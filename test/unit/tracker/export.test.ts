@@ -103,6 +103,21 @@ describe('records made while an export runs', () => {
     v.dispose();
   });
 
+  it('keep the key of a denominator that nothing has counted, though the export ends', async () => {
+    record(1);
+    const open = slow.close();
+    const running = tracker.export();
+    tf.tidy(() => {
+      tracker.denominator({ m: mask(1) });
+    });
+    open();
+    await running;
+    expect(() => {
+      tracker.scalar({ m: 1 });
+    }).toThrow(KeyConflictError);
+    expect(await tracker.export()).toEqual({ m: 1 });
+  });
+
   it('go with an export of their own, and each record is in exactly one', async () => {
     const open = slow.close();
     const exports = [3, 4, 5].map((number) => {
