@@ -4,7 +4,10 @@
  * Every message has the same four parts, in this order: where it happened and which input it is about, what was
  * expected, what came instead, and what to do. Code that wants to react branches on the class or on `code`; the
  * message is for people.
+ *
+ * All parts are printable text, whatever the names and values in them: an ESC is the text `\u001b`.
  */
+import { printable } from './printable.js';
 
 /** What every tensortally error carries besides its message. */
 export interface ErrorDetail {
@@ -31,14 +34,19 @@ export abstract class TensortallyError extends Error implements ErrorDetail {
   readonly remedy: string;
 
   constructor(detail: ErrorDetail, options?: ErrorOptions) {
-    const subject = detail.input === undefined ? detail.where : `${detail.where}: ${detail.input}`;
-    super(`${subject}: expected ${detail.expected}, got ${detail.received}; ${detail.remedy}`, options);
+    const where = printable(detail.where);
+    const input = detail.input === undefined ? undefined : printable(detail.input);
+    const expected = printable(detail.expected);
+    const received = printable(detail.received);
+    const remedy = printable(detail.remedy);
+    const subject = input === undefined ? where : `${where}: ${input}`;
+    super(`${subject}: expected ${expected}, got ${received}; ${remedy}`, options);
     this.name = new.target.name;
-    this.where = detail.where;
-    this.input = detail.input;
-    this.expected = detail.expected;
-    this.received = detail.received;
-    this.remedy = detail.remedy;
+    this.where = where;
+    this.input = input;
+    this.expected = expected;
+    this.received = received;
+    this.remedy = remedy;
   }
 }
 

@@ -71,10 +71,12 @@ function areaOf(file: string): string {
 
 /** What each area may import from, besides itself. The cli is glue and may import anything. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
-  errors: [],
-  kernels: ['errors'],
-  metrics: ['kernels', 'errors'],
-  tracker: ['kernels', 'errors'],
+  printable: [],
+  warning: ['printable'],
+  errors: ['printable'],
+  kernels: ['errors', 'warning', 'printable'],
+  metrics: ['kernels', 'errors', 'warning', 'printable'],
+  tracker: ['kernels', 'errors', 'warning', 'printable'],
   index: ['kernels', 'metrics', 'tracker', 'errors'],
 };
 

@@ -2,6 +2,7 @@
 import type { CommandModule } from 'yargs';
 import { diagnose, examineInProcess } from './doctor/diagnosis.js';
 import { describeDiagnosis } from './doctor/description.js';
+import { printJson, printLines } from './output.js';
 
 interface DoctorArguments {
   readonly json: boolean;
@@ -16,7 +17,8 @@ export const doctorCommand: CommandModule<object, DoctorArguments> = {
     const diagnosis = await diagnose(examineInProcess);
     // Wide enough that a column of words remains on a very narrow terminal.
     const width = Math.max(60, process.stdout.columns || 100);
-    console.log(json ? JSON.stringify(diagnosis, null, 2) : describeDiagnosis(diagnosis, width).join('\n'));
+    if (json) printJson(diagnosis);
+    else printLines(describeDiagnosis(diagnosis, width));
     if (!diagnosis.healthy) process.exitCode = 1;
   },
 };

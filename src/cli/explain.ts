@@ -3,6 +3,7 @@ import type { CommandModule } from 'yargs';
 import { explainMetric, metricCatalog, semanticDifferences } from '../metrics/index.js';
 import { describeCatalog, describeMetric } from './explain/description.js';
 import { catalogDocument } from './explain/document.js';
+import { printJson, printLines } from './output.js';
 
 interface ExplainArguments {
   readonly key: string | undefined;
@@ -26,11 +27,12 @@ export const explainCommand: CommandModule<object, ExplainArguments> = {
     const width = Math.max(60, process.stdout.columns || 100);
     if (markdown) process.stdout.write(catalogDocument());
     else if (key === undefined) {
-      const all = { metrics: metricCatalog, differences: semanticDifferences };
-      console.log(json ? JSON.stringify(all, null, 2) : describeCatalog().join('\n'));
+      if (json) printJson({ metrics: metricCatalog, differences: semanticDifferences });
+      else printLines(describeCatalog());
     } else {
       const explained = explainMetric(key);
-      console.log(json ? JSON.stringify(explained, null, 2) : describeMetric(explained, width).join('\n'));
+      if (json) printJson(explained);
+      else printLines(describeMetric(explained, width));
     }
   },
 };

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { CommandModule } from 'yargs';
+import { printLines } from './output.js';
 import {
   hostSurroundings,
   linkTensorFlow,
@@ -33,7 +34,7 @@ export const linkTensorFlowCommand: CommandModule<object, LinkArguments> = {
       }),
   handler: async ({ python, unlink }) => {
     const say = (line: string): void => {
-      console.log(line);
+      printLines([line]);
     };
     const surroundings = hostSurroundings(say);
     if (unlink) {

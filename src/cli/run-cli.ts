@@ -2,6 +2,7 @@
 import { inspect } from 'node:util';
 import yargs from 'yargs';
 import { TensortallyError } from '../errors.js';
+import { printable, printableLines } from '../printable.js';
 import { benchCommand } from './bench.js';
 import { demoCommand } from './demo.js';
 import { doctorCommand } from './doctor.js';
@@ -51,13 +52,14 @@ export async function runCli(words: readonly string[]): Promise<number> {
   } catch (error) {
     if (error instanceof UsageError) {
       parser.showHelp('error');
-      console.error(`\n${error.message}`);
+      // yargs repeats the words; a newline in one of them must not become one of the message.
+      const shown = words.some((word) => word.includes('\n')) ? printable : printableLines;
+      console.error(`\n${shown(error.message)}`);
       return 1;
     }
     const isVerbose = words.includes('--verbose') || Boolean(process.env.DEBUG);
-    console.error(
-      error instanceof TensortallyError && !isVerbose ? `${error.name}: ${error.message}` : inspect(error),
-    );
+    const isTold = error instanceof TensortallyError && !isVerbose;
+    console.error(printableLines(isTold ? `${error.name}: ${error.message}` : inspect(error)));
     return 1;
   }
 }

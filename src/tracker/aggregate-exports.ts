@@ -6,6 +6,7 @@
 import { KeyConflictError, ValueError } from '../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { Moments, type MomentsRow, emptyRow, mergeRows, repeatRow } from '../kernels/moments/record.js';
+import { warn } from '../warning.js';
 import { exportRecord } from './export-record.js';
 
 const COUNT_SUFFIX = '__count';
@@ -31,9 +32,9 @@ function warnOnce(keys: readonly string[]): void {
   const fresh = keys.filter((key) => !warned.has(key));
   if (fresh.length === 0) return;
   for (const key of fresh) warned.add(key);
-  process.emitWarning(
+  warn(
+    'TENSORTALLY_WITHOUT_COUNT',
     `aggregateExports leaves out what has no ${COUNT_SUFFIX}: ${fresh.join(', ')}. Name sums in the option totals; send rows of a StreamEmitter to merge the rest.`,
-    { type: 'TensortallyWarning', code: 'TENSORTALLY_WITHOUT_COUNT' },
   );
 }
 

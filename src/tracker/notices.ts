@@ -1,4 +1,5 @@
 /** Warnings of one tracker: what it puts up with but its user should know, said once. */
+import { warn } from '../warning.js';
 
 export type NoticeCode =
   | 'TENSORTALLY_NAME_TAKEN'
@@ -24,6 +25,6 @@ export class Notices {
     const notice = `${code} ${subject}`;
     if (this.#said.has(notice) || this.#said.size >= MOST) return;
     this.#said.add(notice);
-    process.emitWarning(`${this.tracker}: ${text}`, { type: 'TensortallyWarning', code });
+    warn(code, `${this.tracker}: ${text}`);
   }
 }

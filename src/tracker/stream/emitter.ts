@@ -9,6 +9,7 @@ import { randomInt } from 'node:crypto';
 import { ValueError } from '../../errors.js';
 import { assertFunction, assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
 import { liftRow } from '../../kernels/moments/record.js';
+import { warn } from '../../warning.js';
 import { Courier, type EmitterStatus } from './courier.js';
 import { StreamError } from './errors.js';
 import { KeyTable, MOST_KEYS } from './key-table.js';
@@ -269,9 +270,7 @@ export class StreamEmitter {
     }
     if (this.#hasWarned) return;
     this.#hasWarned = true;
-    process.emitWarning(`${error.message} (further failures in a row are not reported)`, {
-      code: 'TENSORTALLY_STREAM_FAILED',
-    });
+    warn('TENSORTALLY_STREAM_FAILED', `${error.message} (further failures in a row are not reported)`);
   }
 }
 
