@@ -35,17 +35,14 @@ export interface MetricExplanation {
  * What the number under a key means.
  *
  * @param key as it is reported, or as the catalogue spells it, with placeholders
- * @throws ValueError for a key that is none, naming those that are spelled most alike
+ * @throws ValueError for a key that the catalogue does not have, naming those that are spelled most alike, and for keys of
+ *   more than 1024 characters that have placeholders
  * @example  explainMetric('val-core/math/acc/best@8/mean').values.n // '8'
  */
 export function explainMetric(key: string): MetricExplanation {
-  if (typeof key === 'string') {
-    for (const entry of metricCatalog) {
-      const values = placeholdersOf(entry, key);
-      if (values !== undefined) return { key, entry, values, differences: differencesOf(entry) };
-    }
-  }
-  const near = typeof key === 'string' ? nearestKeys(key) : [];
+  const found = typeof key === 'string' ? catalogEntryOf(key) : undefined;
+  if (found !== undefined) return { key, ...found, differences: differencesOf(found.entry) };
+  const near = typeof key === 'string' && key.length <= LONGEST_KEY ? nearestKeys(key) : [];
   throw new ValueError({
     where: 'explainMetric',
     input: 'key',
@@ -54,6 +51,30 @@ export function explainMetric(key: string): MetricExplanation {
     remedy:
       near.length > 0 ? `did you mean ${near.join(', or ')}?` : 'metricCatalog has all of them, by family',
   });
+}
+
+/**
+ * Characters of the longest key that is looked up. Placeholders may stand for any text, so that the work grows with the
+ * square of the length, and nobody reads longer keys.
+ */
+const LONGEST_KEY = 1024;
+
+/** Entries without placeholders, by their keys. */
+const literalEntries = new Map(
+  metricCatalog.filter(({ placeholders }) => placeholders === undefined).map((entry) => [entry.key, entry]),
+);
+const patternEntries = metricCatalog.filter(({ placeholders }) => placeholders !== undefined);
+
+/** The entry of a key and what stands for its placeholders; undefined for keys that are not in the catalogue. */
+export function catalogEntryOf(key: string): Pick<MetricExplanation, 'entry' | 'values'> | undefined {
+  const literal = literalEntries.get(key);
+  if (literal !== undefined) return { entry: literal, values: {} };
+  if (key.length > LONGEST_KEY) return undefined;
+  for (const entry of patternEntries) {
+    const values = placeholdersOf(entry, key);
+    if (values !== undefined) return { entry, values };
+  }
+  return undefined;
 }
 
 /** Where the number depends on the semantics. */

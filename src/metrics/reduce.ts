@@ -2,6 +2,7 @@
 import { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
+import { catalogEntryOf } from './catalog.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 import type { Metrics } from './statistics.js';
 
@@ -270,7 +271,7 @@ function numberOf(where: string, input: string, value: unknown): number {
 
 /** Options of `reduceMetrics`. */
 export interface ReduceOptions {
-  /** How to reduce the lists under these keys. */
+  /** How to reduce the lists under these keys; wins over the catalogue and over names. */
   readonly aggregations?: Readonly<Record<string, Aggregation>> | undefined;
   /** How to reduce the other lists; default `'recommended'`. */
   readonly semantics?: Semantics | undefined;
@@ -279,10 +280,12 @@ export interface ReduceOptions {
 /**
  * One number per metric.
  *
- * A `Metric` gives its aggregate. A list is reduced as `aggregations` says, else by its key: `recommended` takes the
- * maximum or minimum where `max` or `min` is a word of the key ('critic/score/max', 'max_reward') and the mean for all
- * others; the presets, as verl does, wherever the letters occur, as in 'soft*max*_entropy' and '*min*ibatch_loss'. With
- * both, it is the maximum. A list without values gives NaN, and so does one with a NaN.
+ * A `Metric` gives its aggregate. A list is reduced as `aggregations` says. Else `recommended` takes the maximum or the
+ * minimum where the catalogue says that the key is one ('critic/score/max'), and for keys that the catalogue does not
+ * have, where the last `/` segment says it: `max` or `min` alone or as its first word ('max_reward'), unless the segment
+ * ends in mean, avg, ratio or fraction. All other lists are averaged. The presets, as verl does, take an extreme wherever
+ * the letters occur, as in 'soft*max*_entropy' and '*min*ibatch_loss'; with both, it is the maximum. A list without
+ * values gives NaN, and so does one with a NaN.
  *
  * @param metrics stays as it is
  * @throws ValueError naming the key whose value is no list of numbers, or an unknown aggregation
@@ -304,34 +307,44 @@ export function reduceMetrics(
   for (const [key, aggregation] of Object.entries(aggregations)) {
     assertAggregation(where, `options.aggregations.${key}`, aggregation);
   }
-  const reduced: Metrics = {};
-  for (const [key, values] of Object.entries<unknown>(metrics)) {
-    if (values instanceof Metric) {
-      reduced[key] = values.aggregate();
-      continue;
-    }
-    if (!Array.isArray(values)) {
-      throw new ValueError({
-        where,
-        input: `metrics.${key}`,
-        expected: 'a list of numbers, or a Metric',
-        received: kindOf(values),
-        remedy: 'wrap a single number in a list',
-      });
-    }
-    const declared = Object.hasOwn(aggregations, key) ? aggregations[key] : undefined;
-    const metric = new Metric(declared ?? aggregationOf(key, semantics));
-    for (const [i, value] of values.entries() as ArrayIterator<[number, unknown]>) {
-      metric.append(numberOf(where, `metrics.${key}[${i}]`, value));
-    }
-    reduced[key] = metric.count === 0 ? NaN : metric.aggregate();
+  // Not by assignment, which would take `__proto__` for the prototype.
+  return Object.fromEntries(
+    Object.entries<unknown>(metrics).map(([key, values]) => {
+      const declared = Object.hasOwn(aggregations, key) ? aggregations[key] : undefined;
+      return [key, reducedValue(key, values, () => declared ?? aggregationOf(key, semantics))];
+    }),
+  );
+}
+
+function reducedValue(key: string, values: unknown, aggregation: () => Aggregation): number {
+  const where = 'reduceMetrics';
+  if (values instanceof Metric) return values.aggregate();
+  if (!Array.isArray(values)) {
+    throw new ValueError({
+      where,
+      input: `metrics.${key}`,
+      expected: 'a list of numbers, or a Metric',
+      received: kindOf(values),
+      remedy: 'wrap a single number in a list',
+    });
   }
-  return reduced;
+  const metric = new Metric(aggregation());
+  for (const [i, value] of values.entries() as ArrayIterator<[number, unknown]>) {
+    metric.append(numberOf(where, `metrics.${key}[${i}]`, value));
+  }
+  return metric.count === 0 ? NaN : metric.aggregate();
 }
 
 function aggregationOf(key: string, semantics: Semantics): Aggregation {
-  const words = semantics === 'recommended' ? key.split(/[^A-Za-z0-9]+/) : [key];
-  const says = (name: 'max' | 'min'): boolean =>
-    semantics === 'recommended' ? words.includes(name) : key.includes(name);
-  return says('max') ? 'max' : says('min') ? 'min' : 'mean';
+  if (semantics !== 'recommended') return key.includes('max') ? 'max' : key.includes('min') ? 'min' : 'mean';
+  const known = catalogEntryOf(key);
+  if (known !== undefined) return extremeNamed(known.entry.reduction) ?? 'mean';
+  const segment = key.slice(key.lastIndexOf('/') + 1);
+  // 'max_length_ratio' is a ratio, 'max_steps_mean' a mean of maxima.
+  if (/(mean|avg|ratio|fraction)$/.test(segment)) return 'mean';
+  return extremeNamed(/^[A-Za-z0-9]*/.exec(segment)![0]) ?? 'mean';
+}
+
+function extremeNamed(name: string): 'max' | 'min' | undefined {
+  return name === 'max' || name === 'min' ? name : undefined;
 }

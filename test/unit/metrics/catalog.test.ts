@@ -29,6 +29,14 @@ function concreteKeys(entry: (typeof metricCatalog)[number]): fc.Arbitrary<strin
 }
 
 describe('a key', () => {
+  test('costs no more than what is spelled like keys does, however long it is', () => {
+    for (const key of ['/', 'a', 'val-aux/', 'timing_s/'].map((text) => text.repeat(100_000))) {
+      expect(() => explainMetric(key)).toThrow(ValueError);
+    }
+    expect(explainMetric(`timing_s/${'/'.repeat(1000)}`).entry.key).toBe('timing_s/{stage}');
+    expect(() => explainMetric(`critic/scor/${'x'.repeat(1000)}`)).toThrow(ValueError);
+  });
+
   test('is in the catalogue once', () => {
     const keys = metricCatalog.map(({ key }) => key);
     expect(keys).toEqual([...new Set(keys)]);

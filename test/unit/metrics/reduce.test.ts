@@ -116,18 +116,60 @@ describe('bugs of others', () => {
     }
   });
 
-  test('names are read by words, not by letters', () => {
-    const reduced = reduceMetrics({
-      'actor/minibatch_loss': [1, 3],
-      softmax_entropy: [1, 3],
-      'global_seqlen/minmax_diff': [1, 5],
-      'timing_s/gen': [1, 3],
-      'critic/score/max': [1, 3],
-      'critic.score.min': [1, 3],
-      'reward-max': [1, 3],
-      'len@min': [1, 3],
-    });
-    expect(Object.values(reduced)).toEqual([2, 2, 3, 2, 3, 1, 3, 1]);
+  test.each([
+    ['critic/score/max', 3],
+    ['critic/score/min', 1],
+    ['response_length/max', 3],
+    ['rollout_corr/rollout_is_seq_max_deviation', 3],
+    ['rollout_corr/rollout_is_min', 1],
+    ['rollout_corr/rollout_rs_seq_max_k2_mean', 2],
+    ['global_seqlen/minmax_diff', 2],
+    ['timing_s/max_wait', 2],
+    ['val-core/max/acc/best@8/mean', 2],
+  ])('the catalogue says how %s is reduced', (key, expected) => {
+    expect(reduceMetrics({ [key]: [1, 3] })).toEqual({ [key]: expected });
+  });
+
+  test.each([
+    ['max', 3],
+    ['min', 1],
+    ['max_reward', 3],
+    ['min-error', 1],
+    ['env/max_steps', 3],
+    ['env/score/min', 1],
+    ['env/max_steps/mean', 2],
+    ['env/max_steps_mean', 2],
+    ['env/max_reward_avg', 2],
+    ['env/min_clip_ratio', 2],
+    ['env/max_fraction', 2],
+    ['max/loss', 2],
+    ['actor/minibatch_loss', 2],
+    ['softmax_entropy', 2],
+    ['terminal_reward', 2],
+    ['maximum', 2],
+    ['reward-max', 2],
+    ['critic.score.min', 2],
+    ['len@min', 2],
+  ])('the last segment of another key says how %s is reduced', (key, expected) => {
+    expect(reduceMetrics({ [key]: [1, 3] })).toEqual({ [key]: expected });
+  });
+
+  test('means of micro-batches are not reduced to their extreme', () => {
+    const key = 'rollout_corr/rollout_rs_seq_max_k2_mean';
+    expect(reduceMetrics({ [key]: [0.0125, 0.3625] })[key]).toBeCloseTo(0.1875, 15);
+    expect(reduceMetrics({ 'env/max_steps/mean': [1, 3] })).toEqual({ 'env/max_steps/mean': 2 });
+  });
+
+  test('no name of a key is lost', () => {
+    const metrics = JSON.parse('{ "__proto__": [1, 3], "constructor": [2], "max": [1, 3] }') as Record<
+      string,
+      number[]
+    >;
+    expect(Object.entries(reduceMetrics(metrics))).toEqual([
+      ['__proto__', 2],
+      ['constructor', 2],
+      ['max', 3],
+    ]);
   });
 
   test('nothing to reduce is NaN under any name, whatever is declared', () => {
