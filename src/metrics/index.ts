@@ -21,7 +21,7 @@ export {
   type KlMetricsOptions,
   type KlPenalty,
 } from './kl.js';
-export { calcMajVal } from './validation/majority.js';
+export { calcMajVal } from './validation/votes.js';
 export { computeMoeMetrics, type MoeMetricsOptions } from './moe.js';
 export { passAtK, passHatK } from './pass-at-k.js';
 export { computePolicyMetrics, type PolicyMetricsOptions } from './policy.js';

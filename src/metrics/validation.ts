@@ -2,7 +2,7 @@
 import { ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { chanceOfAll, chanceOfAny } from './pass-at-k.js';
-import { assertCount, assertSeed, meanAndStd, seededIndices } from './validation/resampling.js';
+import { assertCount, assertSeed, meanAndStd } from './validation/resampling.js';
 import type { Metrics } from './statistics.js';
 import {
   Ballots,
@@ -28,8 +28,9 @@ export type EstimatorName = (typeof estimatorNames)[number];
 /** Options of `processValidationMetrics`. */
 export interface ValidationOptions {
   /**
-   * Closed forms (default), or random draws for comparison with runs that had no others, and for prompts of many samples:
-   * the exact majority costs about N^2.5 per prompt whose labels are many, the draws N, see docs/numerics.md.
+   * Closed forms (default), or random draws for comparison with runs that had no others. The exact majority of a prompt
+   * with many labels costs about N^2.5; where that would take more than about a quarter of a second, as with hundreds of labels
+   * among 512 samples, it is drawn all the same, and `drawn` of the report says so.
    */
   readonly estimator?: EstimatorName | undefined;
   /**
@@ -37,9 +38,9 @@ export interface ValidationOptions {
    * Without, the mean over all subsets, which is unbiased for n fresh samples.
    */
   readonly replacement?: boolean | undefined;
-  /** Of the bootstrap: an integer in [0, 2^32); default 42. */
+  /** Of what is drawn: an integer in [0, 2^32); default 42. */
   readonly seed?: number | undefined;
-  /** Draws of the bootstrap, 1 to 2^24; default 1000. */
+  /** Draws for each number that is drawn, 1 to 2^24; default 1000. */
   readonly nBootstrap?: number | undefined;
 }
 
@@ -51,6 +52,8 @@ export interface ValidationReport {
   readonly standardErrors: Metrics;
   /** Under the same keys: the prompts behind the number. */
   readonly prompts: Metrics;
+  /** Under the same keys: of these prompts those whose number was drawn, with an error. Keys without one are left out. */
+  readonly drawn: Metrics;
   /** Under `<source>/<variable>`: samples that were used, and those that could not be. Names are not escaped, see there. */
   readonly samples: Readonly<Record<string, SampleCounts>>;
 }
@@ -103,6 +106,7 @@ export function processValidationMetrics(
     metrics: {},
     standardErrors: {},
     prompts: {},
+    drawn: {},
     samples: {} as Record<string, SampleCounts>,
   };
   for (const [source, prompts] of sources) {
@@ -114,9 +118,9 @@ export function processValidationMetrics(
     }
     const core = results.has('acc') ? 'acc' : 'reward';
     for (const [name, { perPrompt, mostSamples }] of results) {
-      for (const [metric, values] of perPrompt) {
+      for (const [metric, ofPrompts] of perPrompt) {
         const isCore = name === core && /^(mean|maj|best)@/.test(metric) && drawsOf(metric) === mostSamples;
-        enter(report, `${isCore ? 'val-core' : 'val-aux'}/${source}/${name}/${metric}`, values);
+        enter(report, `${isCore ? 'val-core' : 'val-aux'}/${source}/${name}/${metric}`, ofPrompts);
       }
     }
   }
@@ -137,9 +141,8 @@ function estimatorOf(options: ValidationOptions): Estimator {
   }
   assertSeed(WHERE, seed);
   assertCount(WHERE, 'options.nBootstrap', nBootstrap);
-  return estimator === 'exact'
-    ? exactEstimator(replacement)
-    : bootstrapEstimator(seededIndices(seed), nBootstrap, replacement);
+  const drawing = { replacement, nBootstrap, seed };
+  return estimator === 'exact' ? exactEstimator(drawing) : bootstrapEstimator(drawing);
 }
 
 /** Ballots of samples. Prompts without absent values have the same for every variable. */
@@ -163,10 +166,18 @@ interface Tools {
   readonly namesFor: (samples: number) => PromptNames;
 }
 
+/** One metric of the prompts that have it. */
+interface PromptValues {
+  /** One number per prompt. */
+  readonly values: number[];
+  /** How many of them were drawn. */
+  drawn: number;
+}
+
 /** Metrics of one variable of one source. */
 interface VariableMetrics {
-  /** By name, one number per prompt that has it. */
-  readonly perPrompt: ReadonlyMap<string, readonly number[]>;
+  /** By name. */
+  readonly perPrompt: ReadonlyMap<string, PromptValues>;
   /** Of the prompt that has the most. */
   readonly mostSamples: number;
 }
@@ -176,11 +187,12 @@ function variableMetrics(
   column: NumericColumn,
   { ballotsOf, estimator, namesFor }: Tools,
 ): VariableMetrics {
-  const perPrompt = new Map<string, number[]>();
-  const record = (metric: string, value: number): void => {
-    const values = perPrompt.get(metric);
-    if (values === undefined) perPrompt.set(metric, [value]);
-    else values.push(value);
+  const perPrompt = new Map<string, PromptValues>();
+  const record = (metric: string, value: number, isDrawn = false): void => {
+    let ofPrompts = perPrompt.get(metric);
+    if (ofPrompts === undefined) perPrompt.set(metric, (ofPrompts = { values: [], drawn: 0 }));
+    ofPrompts.values.push(value);
+    if (isDrawn) ofPrompts.drawn++;
   };
   const isPassFail = column.isPassFail(prompts);
   let mostSamples = 0;
@@ -203,13 +215,15 @@ function variableMetrics(
     for (let rung = 0; rung < ofDraws.length; rung++) {
       const { draws, best, worst, majority, passAny, passAll } = ofDraws[rung]!;
       const estimate = estimates?.[rung] ?? UNDEFINED;
-      record(best.mean, estimate.best.mean);
-      record(best.std, estimate.best.std);
-      record(worst.mean, estimate.worst.mean);
-      record(worst.std, estimate.worst.std);
+      const allDrawn = estimate.drawn === 'all';
+      record(best.mean, estimate.best.mean, allDrawn);
+      record(best.std, estimate.best.std, allDrawn);
+      record(worst.mean, estimate.worst.mean, allDrawn);
+      record(worst.std, estimate.worst.std, allDrawn);
       if (ballots !== undefined) {
-        record(majority.mean, estimate.majority!.mean);
-        record(majority.std, estimate.majority!.std);
+        const majorityDrawn = estimate.drawn !== 'none';
+        record(majority.mean, estimate.majority!.mean, majorityDrawn);
+        record(majority.std, estimate.majority!.std, majorityDrawn);
       }
       if (isPassFail) {
         record(passAny, chanceOfAny(n, passed, draws));
@@ -224,6 +238,7 @@ const UNDEFINED: DrawEstimate = {
   best: { mean: NaN, std: NaN },
   worst: { mean: NaN, std: NaN },
   majority: { mean: NaN, std: NaN },
+  drawn: 'none',
 };
 
 interface MomentNames {
@@ -281,10 +296,15 @@ function drawsOf(metric: string): number {
   return Number.parseInt(metric.slice(metric.indexOf('@') + 1));
 }
 
-function enter(report: Omit<ValidationReport, 'samples'>, key: string, values: readonly number[]): void {
+function enter(
+  report: Omit<ValidationReport, 'samples'>,
+  key: string,
+  { values, drawn }: PromptValues,
+): void {
   const [mean, std] = meanAndStd(Float64Array.from(values));
   report.metrics[key] = mean;
   // std / √(P − 1) is the unbiased sample deviation over √P, and 0 / 0 for a single prompt.
   report.standardErrors[key] = std / Math.sqrt(values.length - 1);
   report.prompts[key] = values.length;
+  if (drawn > 0) report.drawn[key] = drawn;
 }

@@ -11,6 +11,10 @@ import { describe, expect, test } from 'vitest';
 import { type ValidationReport, processValidationMetrics } from '../../src/metrics/index.js';
 import { CountChances, type VoteGroup, chancesToWin } from '../../src/metrics/validation/majority.js';
 
+/** Without a budget there are always chances. */
+const exactChances = (groups: readonly VoteGroup[], n: number, counts: CountChances): Float64Array =>
+  chancesToWin(groups, n, counts)!;
+
 interface Sample {
   readonly value: number;
   readonly label: string;
@@ -148,7 +152,7 @@ describe('chances to win a vote', () => {
       fc.property(votes, fc.integer({ min: 1, max: 12 }), (totals, n) => {
         const samples = totals.reduce((sum, x) => sum + x, 0);
         fc.pre(replacement || n <= samples);
-        const chances = chancesToWin(groupsOf(totals), n, new CountChances(replacement));
+        const chances = exactChances(groupsOf(totals), n, new CountChances(replacement));
         const groups = groupsOf(totals);
         const listed = listedChances(totals, n, replacement);
         totals.forEach((total, k) => {
@@ -195,7 +199,7 @@ describe('chances to win a vote', () => {
         [[2, ...Array<number>(30).fill(1)], 4],
       ] as const) {
         const groups = groupsOf(totals);
-        const chances = chancesToWin(groups, n, new CountChances(replacement));
+        const chances = exactChances(groups, n, new CountChances(replacement));
         const listed = listedChances(totals, n, replacement);
         totals.forEach((total, k) => {
           const found = chances[groups.findIndex((group) => group.votes === total)]!;
@@ -243,7 +247,7 @@ describe('chances to win a vote', () => {
     ['one far ahead', [60, 4, 4, 3, 3]],
   ])('of %s are those by ties, where what is negligible is left out', (_, totals) => {
     const n = totals.reduce((sum, x) => sum + x, 0);
-    const [first] = chancesToWin(groupsOf(totals), n, new CountChances(true));
+    const [first] = exactChances(groupsOf(totals), n, new CountChances(true));
     expect(first).toBeCloseToReference(chanceByTies(totals, n), { abs: 1e-13 });
   });
 
@@ -259,7 +263,7 @@ describe('chances to win a vote', () => {
       fc.property(many, fc.double({ min: 0, max: 1, noNaN: true }), (totals, share) => {
         const samples = totals.reduce((sum, x) => sum + x, 0);
         const groups = groupsOf(totals);
-        const chances = chancesToWin(
+        const chances = exactChances(
           groups,
           Math.max(1, Math.ceil(share * samples)),
           new CountChances(replacement),
@@ -289,7 +293,7 @@ describe('chances to win a vote', () => {
         Math.exp(log(n) - log(k) - log(n - k) + k * Math.log(p) + (n - k) * Math.log1p(-p));
       let tail = term(n / 2) / 2;
       for (let k = n / 2 + 1; k <= n; k++) tail += term(k);
-      const [wins] = chancesToWin(groupsOf([a, b]), n, new CountChances(true));
+      const [wins] = exactChances(groupsOf([a, b]), n, new CountChances(true));
       expect(wins).toBeCloseToReference(tail, { abs: 1e-10 });
     }
   });

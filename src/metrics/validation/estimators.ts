@@ -1,17 +1,21 @@
 /**
  * What is to be expected of the best, the worst and the majority of n samples of one prompt: exactly, or by drawing.
  *
- * Both estimate the same numbers; the exact one needs no draws and has no error.
+ * Both estimate the same numbers. The exact one has no error; it draws only the majorities of prompts with so many
+ * samples and answers that their chances would take seconds.
  */
+import { type Drawing, draw, drawnChancesToWin, winnerOf } from './drawing.js';
 import { CountChances, type VoteGroup, chancesToWin } from './majority.js';
 import { type DrawMoments, bestOf, chancesToBeBest, worstOf } from './order-statistics.js';
-import { type DrawIndex, meanAndStd } from './resampling.js';
+import { meanAndStd, seededIndices } from './resampling.js';
 
 /** Moments of one draw of n samples. */
 export interface DrawEstimate {
   readonly best: DrawMoments;
   readonly worst: DrawMoments;
   readonly majority: DrawMoments | undefined;
+  /** Which of these have the error of random draws. */
+  readonly drawn: 'none' | 'majority' | 'all';
 }
 
 /**
@@ -58,12 +62,20 @@ export class Ballots {
   }
 }
 
-/** The estimator without error. It remembers the chances, which depend on numbers of samples and votes alone. */
-export function exactEstimator(replacement: boolean): Estimator {
+/** Products of two numbers that the majorities of one prompt may take: about a quarter of a second of one core. */
+const PRODUCTS_PER_PROMPT = 2 ** 28;
+
+/**
+ * The estimator without error. It remembers the chances, which depend on numbers of samples and votes alone.
+ *
+ * @param drawing how majorities are drawn that take too long; with or without replacement is what all estimates are of
+ */
+export function exactEstimator(drawing: Drawing): Estimator {
+  const { replacement } = drawing;
   const toBeBest = new Map<number, readonly Float64Array[]>();
   const outcomes = new Map<string, Outcome>();
   const counts = new CountChances(replacement);
-  const toWin = new WeakMap<Ballots, readonly Float64Array[]>();
+  const toWin = new WeakMap<Ballots, Contest[]>();
 
   function chancesToBeBestOf(samples: number): readonly Float64Array[] {
     let chances = toBeBest.get(samples);
@@ -75,7 +87,7 @@ export function exactEstimator(replacement: boolean): Estimator {
   }
 
   /** Per number of draws, the chance of each candidate. */
-  function chancesToWinOf(ballots: Ballots): readonly Float64Array[] {
+  function chancesToWinOf(ballots: Ballots): readonly Contest[] {
     let chances = toWin.get(ballots);
     if (chances === undefined) {
       const groups = ballots.groups();
@@ -83,16 +95,22 @@ export function exactEstimator(replacement: boolean): Estimator {
       let outcome = outcomes.get(key);
       if (outcome === undefined) {
         const place = new Map(groups.map(({ votes }, g) => [votes, g]));
-        const wins = ladderOf(ballots.votes.length).map((draws) => chancesToWin(groups, draws, counts));
+        // What the small draws take is nothing beside the large ones, so these are the ones that are drawn.
+        const budget = { products: PRODUCTS_PER_PROMPT };
+        const wins = ladderOf(ballots.votes.length).map((draws): Contest => {
+          const exact = chancesToWin(groups, draws, counts, budget);
+          return {
+            chances: exact ?? drawnChancesToWin(groups, draws, drawing),
+            isDrawn: exact === undefined,
+          };
+        });
         outcomes.set(key, (outcome = { place, wins }));
       }
       const { place, wins } = outcome;
-      chances = wins.map((ofGroup) => {
-        const ofCandidate = new Float64Array(ballots.totals.length);
-        for (let k = 0; k < ofCandidate.length; k++)
-          ofCandidate[k] = ofGroup[place.get(ballots.totals[k]!)!]!;
-        return ofCandidate;
-      });
+      chances = wins.map(({ chances: ofGroup, isDrawn }) => ({
+        chances: Float64Array.from(ballots.totals, (votes) => ofGroup[place.get(votes)!]!),
+        isDrawn,
+      }));
       toWin.set(ballots, chances);
     }
     return chances;
@@ -100,11 +118,12 @@ export function exactEstimator(replacement: boolean): Estimator {
 
   return (values, ballots) => {
     const sorted = values.toSorted();
-    const slate = ballots && { ...slateOf(values, ballots), chances: chancesToWinOf(ballots) };
+    const slate = ballots && { ...slateOf(values, ballots), contests: chancesToWinOf(ballots) };
     return chancesToBeBestOf(values.length).map((chances, rung) => ({
       best: bestOf(sorted, chances),
       worst: worstOf(sorted, chances),
-      majority: slate && majorityOf(slate, slate.chances[rung]!),
+      majority: slate && majorityOf(slate, slate.contests[rung]!.chances),
+      drawn: slate?.contests[rung]!.isDrawn === true ? 'majority' : 'none',
     }));
   };
 }
@@ -113,8 +132,14 @@ export function exactEstimator(replacement: boolean): Estimator {
 interface Outcome {
   /** Index of the group with so many votes. */
   readonly place: ReadonlyMap<number, number>;
-  /** Per number of draws, `chancesToWin`. */
-  readonly wins: readonly Float64Array[];
+  /** Per number of draws. */
+  readonly wins: readonly Contest[];
+}
+
+/** The chances of each label, or each candidate, to win. */
+interface Contest {
+  readonly chances: Float64Array;
+  readonly isDrawn: boolean;
 }
 
 /** Mean and variance of the values behind each candidate. */
@@ -148,11 +173,8 @@ function majorityOf({ means, variances }: Slate, chances: Float64Array): DrawMom
 }
 
 /** The estimator that draws, as verl does, but with other draws for every prompt and variable. */
-export function bootstrapEstimator(
-  drawIndex: DrawIndex,
-  nBootstrap: number,
-  replacement: boolean,
-): Estimator {
+export function bootstrapEstimator({ replacement, nBootstrap, seed }: Drawing): Estimator {
+  const drawIndex = seededIndices(seed);
   const best = new Float64Array(nBootstrap);
   const worst = new Float64Array(nBootstrap);
   const majority = new Float64Array(nBootstrap);
@@ -180,29 +202,8 @@ export function bootstrapEstimator(
         best: momentsOf(best),
         worst: momentsOf(worst),
         majority: ballots && momentsOf(majority),
+        drawn: 'all',
       };
     });
   };
-}
-
-/** Fills `drawn` from the deck; without replacement by moving what was drawn to the deck's end. */
-function draw(drawn: Int32Array, deck: Int32Array, drawIndex: DrawIndex, replacement: boolean): void {
-  let below = deck.length;
-  for (let turn = 0; turn < drawn.length; turn++) {
-    const at = drawIndex(below);
-    const card = deck[at]!;
-    drawn[turn] = card;
-    if (replacement) continue;
-    below--;
-    deck[at] = deck[below]!;
-    deck[below] = card;
-  }
-}
-
-/** The first sample of the candidate with the most votes, of candidates that tie the one drawn first. */
-function winnerOf(drawn: Int32Array, votes: Int32Array, tally: Int32Array): number {
-  tally.fill(0);
-  let most = 0;
-  for (const i of drawn) most = Math.max(most, ++tally[votes[i]!]!);
-  return drawn.find((i) => tally[votes[i]!] === most)!;
 }

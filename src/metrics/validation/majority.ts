@@ -7,8 +7,6 @@
  * count i, and conditioned on the total afterwards by reading one coefficient of a product. All terms are positive:
  * nothing cancels.
  */
-import { ValueError } from '../../errors.js';
-import { kindOf } from '../../kernels/arguments.js';
 import { gaussLegendre } from './quadrature.js';
 
 /** Labels that have the same number of votes, and so the same chances. */
@@ -19,10 +17,20 @@ export interface VoteGroup {
   readonly labels: number;
 }
 
+/** Where Markov's inequality is tried. */
+const THETAS = [1, 1.5, 2, 3, 4];
+const PHIS = [1, 4, 16];
+const TIE_BOUNDS = THETAS.length * PHIS.length;
+
 /** What is so unlikely that it changes no digit of a probability. */
 const NEGLIGIBLE = 2 ** -60;
 /** With fewer draws, looking for what is negligible takes longer than what it saves. */
 const MANY_DRAWS = 64;
+
+/** What may still be spent on exact chances, in products of two numbers; negative once it did not suffice. */
+export interface Budget {
+  products: number;
+}
 
 /**
  * The chance of one label of each group to win the vote of a draw. Of labels that tie, each is as likely as the others
@@ -37,13 +45,15 @@ const MANY_DRAWS = 64;
  * @param groups of all labels, by votes in descending order, no two with the same
  * @param draws n, at most the number of votes without replacement
  * @param counts of draws with or without replacement; the same for many calls
- * @returns one chance per group; over all labels they add up to 1
+ * @param budget is charged with the work; nothing is worked out that it does not suffice for
+ * @returns one chance per group; over all labels they add up to 1. Undefined where the budget does not suffice.
  */
 export function chancesToWin(
   groups: readonly VoteGroup[],
   draws: number,
   { of: countsFor }: CountChances,
-): Float64Array {
+  budget: Budget = { products: Infinity },
+): Float64Array | undefined {
   const wins = new Float64Array(groups.length);
   let labels = 0;
   let samples = 0;
@@ -64,6 +74,8 @@ export function chancesToWin(
   const orMore = exactly.map(tailsOf);
   const contest = new Contest(groups, counts, draws, total);
   for (let m = Math.ceil(draws / labels); m <= half; m++) {
+    if (draws >= MANY_DRAWS) budget.products -= TIE_BOUNDS * groups.length * m;
+    if (budget.products < 0) return undefined;
     const ties = draws < MANY_DRAWS ? draws : contest.mostTies(m);
     if (ties < 0) continue;
     // The more votes, the further a label reaches: who cannot get to m stands at the end.
@@ -73,7 +85,11 @@ export function chancesToWin(
       unable -= groups[able]!.votes * groups[able]!.labels;
       able++;
     }
-    if (able > 0) contest.addWins(wins, m, able, ties, countsOf(unable));
+    if (able === 0) continue;
+    const nodes = contest.nodesFor(m, able, ties);
+    budget.products -= contest.productsOf(m, able, nodes);
+    if (budget.products < 0) return undefined;
+    contest.addWins(wins, m, able, nodes, countsOf(unable));
   }
   return wins;
 }
@@ -116,8 +132,8 @@ class Contest {
    */
   mostTies(m: number): number {
     let most = this.draws;
-    for (const theta of [1, 1.5, 2, 3, 4]) {
-      for (const phi of [1, 4, 16]) {
+    for (const theta of THETAS) {
+      for (const phi of PHIS) {
         let bound = -this.draws * Math.log(theta) - Math.log(this.total * NEGLIGIBLE);
         for (let g = 0; g < this.groups.length; g++) {
           const chances = this.counts[g]!;
@@ -133,23 +149,36 @@ class Contest {
     return Math.ceil(most);
   }
 
+  /** How many nodes Gauss' rule needs for m votes, where `ties` labels have as many at most. */
+  nodesFor(m: number, able: number, ties: number): number {
+    let rivals = -1;
+    for (let g = 0; g < able; g++) rivals += this.groups[g]!.labels;
+    return 1 + (Math.min(rivals, ties, Math.floor((this.draws - m) / m)) >> 1);
+  }
+
+  /** Products of two numbers that `addWins` takes, about. */
+  productsOf(m: number, able: number, nodes: number): number {
+    const left = this.draws - m;
+    let products = 0;
+    for (let g = 0; g < able; g++) products += 2 * productsOfPower(left, m, this.groups[g]!.labels);
+    return nodes * products;
+  }
+
   /**
    * Adds the chances to win with m votes, 2m ≤ draws.
    *
    * @param able how many groups can have m votes; the first ones
-   * @param ties how many labels do have m votes at most
+   * @param size of Gauss' rule, see `nodesFor`
    * @param others chances of the counts of all other labels together
    */
-  addWins(wins: Float64Array, m: number, able: number, ties: number, others: Float64Array): void {
+  addWins(wins: Float64Array, m: number, able: number, size: number, others: Float64Array): void {
     const { groups, counts, draws, total } = this;
     const before = this.#before;
     const left = draws - m;
-    let rivals = -1;
     for (let g = 0; g < able; g++) {
-      rivals += groups[g]!.labels;
       for (let i = 0; i < m; i++) this.#factors[g]![i] = counts[g]![i]!;
     }
-    const { nodes, weights } = gaussLegendre(1 + (Math.min(rivals, ties, Math.floor(left / m)) >> 1));
+    const { nodes, weights } = gaussLegendre(size);
     for (let i = 0; i <= left; i++) this.#behind[able - 1]![i] = others[i]!;
     for (let q = 0; q < nodes.length; q++) {
       for (let g = 0; g < able; g++) this.#factors[g]![m] = nodes[q]! * counts[g]![m]!;
@@ -180,8 +209,7 @@ class Contest {
  * @param terms degree of `b`
  */
 function multiply(a: Float64Array, degree: number, b: Float64Array, terms: number, e: number): void {
-  // Squares of long polynomials against many short factors, whichever is less.
-  if (e > 3 && e * terms > 2 * Math.log2(e) * degree) {
+  if (isSquared(degree, terms, e)) {
     const square = new Float64Array(degree + 1);
     for (let i = 0; i <= terms && i <= degree; i++) square[i] = b[i]!;
     multiply(square, degree, b, terms, 1);
@@ -204,6 +232,16 @@ function multiply(a: Float64Array, degree: number, b: Float64Array, terms: numbe
       a[at] = even + odd;
     }
   }
+}
+
+/** Squares of long polynomials against many short factors, whichever is less. */
+function isSquared(degree: number, terms: number, e: number): boolean {
+  return e > 3 && e * terms > 2 * Math.log2(e) * degree;
+}
+
+/** Products of two numbers that `multiply` takes, about. */
+function productsOfPower(degree: number, terms: number, e: number): number {
+  return isSquared(degree, terms, e) ? 2 * Math.log2(e) * degree * degree : e * terms * degree;
 }
 
 /** For each m, the chance of m or more. */
@@ -288,88 +326,4 @@ function fromMode(mode: number, scale: number, trials: number, most: number): Fl
   }
   for (let i = 0; i <= most; i++) chances[i]! /= sum;
   return chances;
-}
-
-/**
- * The value of the majority: the label that occurs most often wins, of labels that tie the one seen first; the value
- * is that of its first sample.
- *
- * @param data samples, each with a label under `voteKey` (a text, number, boolean or null) and a number under `valKey`
- * @returns the winner's value; booleans count as 0 and 1
- * @throws ValueError for no samples, a sample that is no record, a label or value of another kind
- * @source verl, trainer/ppo/metric_utils.py, calc_maj_val
- * @example  calcMajVal([{ pred: 'A', val: 0.9 }, { pred: 'B', val: 0.8 }, { pred: 'A', val: 0.7 }], 'pred', 'val'); // 0.9
- */
-export function calcMajVal(
-  data: readonly Readonly<Record<string, unknown>>[],
-  voteKey: string,
-  valKey: string,
-): number {
-  const where = 'calcMajVal';
-  if (!Array.isArray(data) || data.length === 0) {
-    throw new ValueError({
-      where,
-      input: 'data',
-      expected: 'a list of samples, one or more',
-      received: Array.isArray(data) ? 'none' : kindOf(data),
-      remedy: 'pass the samples that vote',
-    });
-  }
-  for (const [input, key] of Object.entries({ voteKey, valKey })) {
-    if (typeof key === 'string') continue;
-    const remedy = 'name a field that every sample has';
-    throw new ValueError({ where, input, expected: 'a text', received: kindOf(key), remedy });
-  }
-  const votes = new Map<Label, { count: number; value: number }>();
-  let winner: { count: number; value: number } | undefined;
-  for (const [i, sample] of data.entries() as ArrayIterator<[number, unknown]>) {
-    if (typeof sample !== 'object' || sample === null) {
-      throw new ValueError({
-        where,
-        input: `data[${i}]`,
-        expected: `a record with ${voteKey} and ${valKey}`,
-        received: kindOf(sample),
-        remedy: 'pass one record per sample',
-      });
-    }
-    const label = (sample as Readonly<Record<string, unknown>>)[voteKey];
-    const value = (sample as Readonly<Record<string, unknown>>)[valKey];
-    if (!isLabel(label)) throw labelError(where, `data[${i}].${voteKey}`, label);
-    if (typeof value !== 'number' && typeof value !== 'boolean') {
-      throw new ValueError({
-        where,
-        input: `data[${i}].${valKey}`,
-        expected: 'a number',
-        received: kindOf(value),
-        remedy: 'leave out samples without a value',
-      });
-    }
-    const vote = votes.get(label);
-    if (vote === undefined) votes.set(label, { count: 1, value: Number(value) });
-    else vote.count++;
-  }
-  // A map keeps the order of first appearance, so that the first of the largest is the one seen first.
-  for (const vote of votes.values()) if (winner === undefined || vote.count > winner.count) winner = vote;
-  return winner!.value;
-}
-
-/** What can be voted for. Null is a label like any other: no answer can win. */
-export type Label = string | number | bigint | boolean | null;
-
-/** Not objects: they are equal to nothing but themselves, and so would always stand alone. */
-export function isLabel(value: unknown): value is Label {
-  if (value === null) return true;
-  const kind = typeof value;
-  return kind === 'string' || kind === 'number' || kind === 'boolean' || kind === 'bigint';
-}
-
-/** The refusal of what is no label. */
-export function labelError(where: string, input: string, received: unknown): ValueError {
-  return new ValueError({
-    where,
-    input,
-    expected: 'a label: a text, a number, a boolean or null',
-    received: kindOf(received),
-    remedy: 'vote with something that can be compared, e.g. the answer as text',
-  });
 }

@@ -5,7 +5,7 @@
  */
 import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
 import { assertNamed, kindOf } from '../../kernels/arguments.js';
-import { type Label, isLabel, labelError } from './majority.js';
+import { type Label, isLabel, labelError } from './votes.js';
 
 /** One value per sample. */
 export type InfoColumn = readonly unknown[] | Float32Array | Float64Array | Int32Array | Uint8Array;

@@ -71,3 +71,36 @@ describe('pass@k and pass^k', () => {
     }
   });
 });
+
+describe('numbers of samples beyond what can be multiplied one by one', () => {
+  // From log-gamma functions with 60 digits.
+  test.each([
+    [2 ** 40, 2 ** 39, 2 ** 39, 1],
+    [2 ** 40, 1e6, 1e6, 0.59727266292201],
+    [2 ** 53 - 1, 1e8, 1e7, 0.105081210792991],
+    [1e9, 7e4, 7e4, 0.9925559708593756],
+    [1e9, 1e5, 3e5, 0.999999999999907],
+    [2 ** 40, 7e4, 2 ** 20, 0.06457773947452006],
+    [5e6, 66_000, 66_000, 1],
+  ])('passAtK(%d, %d, %d)', (n, c, k, expected) => {
+    expect(Math.abs(passAtK(n, c, k) - expected)).toBeLessThanOrEqual(1e-14 * expected);
+    expect(passAtK(n, k, c)).toBe(passAtK(n, c, k));
+  });
+
+  test.each([
+    [2 ** 40, 2 ** 40 - 1e6, 1e6, 0.40272733707799],
+    [1e9, 1e9 - 7e4, 7e4, 0.007444029140624452],
+    [2 ** 40, 2 ** 40 - 2 ** 22, 2 ** 24, 1.60283228933998e-28],
+    [5e6, 5e6 - 66_000, 66_000, 0],
+    [2 ** 40, 2 ** 39, 2 ** 38, 0],
+  ])('passHatK(%d, %d, %d)', (n, c, k, expected) => {
+    expect(Math.abs(passHatK(n, c, k) - expected)).toBeLessThanOrEqual(1e-13 * expected);
+  });
+
+  test('meet those that are multiplied', () => {
+    const n = 2 ** 31;
+    const [below, above] = [2 ** 16, 2 ** 16 + 1].map((c) => passAtK(n, c, 2 ** 17));
+    // One sample more of which each of the k would be right.
+    expect((1 - above!) / (1 - below!)).toBeCloseTo(1 - 2 ** 17 / (n - 2 ** 16), 12);
+  });
+});

@@ -252,7 +252,7 @@ describe('refusals', () => {
   });
 
   test('nothing to validate is no error', () => {
-    const empty = { metrics: {}, standardErrors: {}, prompts: {}, samples: {} };
+    const empty = { metrics: {}, standardErrors: {}, prompts: {}, drawn: {}, samples: {} };
     expect(processValidationMetrics([], [], { acc: [] })).toEqual(empty);
   });
 });
