@@ -1,5 +1,5 @@
 /** Mean, extremes and shares of numbers that are already on the host, one per row of a batch. */
-import { Moments } from '../kernels/index.js';
+import { Moments, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
 
 /** Named metrics. Numerically undefined values are NaN. */
 export type Metrics = Record<string, number>;
@@ -20,6 +20,8 @@ export function momentsOf(values: ArrayLike<number>): Moments {
     if (x < min) min = x;
     if (x > max) max = x;
   }
+  // A sum beyond float64 says nothing about the mean.
+  if (!Number.isFinite(sum)) return new Moments(Array.from(values, liftRow).reduce(mergeRows, emptyRow));
   const mean = sum / (length - nan - posInf - negInf);
   let m2 = 0;
   for (let i = 0; i < length; i++) {

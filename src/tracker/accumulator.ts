@@ -1,55 +1,51 @@
 /**
- * A moments row that grows in place: numbers arrive by the million, and a new row for each would be garbage.
+ * A row that grows in place: numbers arrive by the million, and a new row for each would be garbage.
  *
- * The arithmetic is that of `mergeRows`, term by term, so a row has the same bits whether it was grown or merged.
+ * The arithmetic is that of `mergeKeyRows`, term by term, so a row has the same bits whether it was grown or merged.
  */
-import { type Histogram, liftRow, mergeRows } from '../kernels/index.js';
-import { type KeyRow, momentsRowOf } from './key-row.js';
+import { type Histogram, type MomentsRow, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
+import { type KeyRow, emptyKeyRow, keyRowOf, mergeKeyRows } from './key-row.js';
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 export class RowAccumulator implements KeyRow {
-  count = 0;
-  nan = 0;
-  posInf = 0;
-  negInf = 0;
-  sum = 0;
-  m2 = 0;
-  min = Infinity;
-  max = -Infinity;
+  readonly finite: Mutable<MomentsRow> = { ...emptyRow };
+  nonFinite = emptyKeyRow.nonFinite;
   histogram: Histogram | undefined;
 
   /** Merges the row of one number. */
   add(x: number): void {
     if (!Number.isFinite(x)) {
-      this.set(mergeRows(this, liftRow(x)));
+      this.set(mergeKeyRows(this, keyRowOf(liftRow(x))));
       return;
     }
-    const n = this.count - this.nan - this.posInf - this.negInf;
-    if (n > 0) {
-      const delta = x - this.sum / n;
-      this.m2 += delta * (delta * (n / (n + 1)));
+    const { finite } = this;
+    const sum = finite.sum + x;
+    if (!Number.isFinite(sum)) {
+      Object.assign(finite, mergeRows(finite, liftRow(x)));
+      return;
     }
-    this.count += 1;
-    this.sum += x;
-    this.min = Math.min(this.min, x);
-    this.max = Math.max(this.max, x);
+    const n = finite.count;
+    if (n > 0) {
+      const delta = x - finite.sum / n;
+      finite.m2 += delta * (delta * (n / (n + 1)));
+    }
+    finite.count += 1;
+    finite.sum = sum;
+    finite.min = Math.min(finite.min, x);
+    finite.max = Math.max(finite.max, x);
   }
 
   /** Becomes a copy of `row`. */
-  set(row: KeyRow): void {
-    this.count = row.count;
-    this.nan = row.nan;
-    this.posInf = row.posInf;
-    this.negInf = row.negInf;
-    this.sum = row.sum;
-    this.m2 = row.m2;
-    this.min = row.min;
-    this.max = row.max;
-    this.histogram = row.histogram;
+  set({ finite, nonFinite, histogram }: KeyRow): void {
+    Object.assign(this.finite, finite);
+    this.nonFinite = nonFinite;
+    this.histogram = histogram;
   }
 
   /** What it holds now, as a row that no longer changes. */
   row(): KeyRow {
-    const row = momentsRowOf(this);
-    return this.histogram === undefined ? row : { ...row, histogram: this.histogram };
+    const { nonFinite, histogram } = this;
+    return { finite: { ...this.finite }, nonFinite, histogram };
   }
 }

@@ -5,9 +5,10 @@
  */
 import { KeyConflictError, ValueError } from '../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
-import { Moments, type MomentsRow, emptyRow, mergeRows, repeatRow } from '../kernels/moments/record.js';
+import { Moments } from '../kernels/moments/record.js';
 import { warn } from '../warning.js';
 import { exportRecord } from './export-record.js';
+import { type KeyRow, emptyKeyRow, mergeKeyRows, momentsRowOf, weightOf, weightedNumber } from './key-row.js';
 
 const COUNT_SUFFIX = '__count';
 
@@ -63,7 +64,7 @@ export function aggregateExports(
   const { onWithoutCount = warnOnce } = options;
   const isTotal = totalsOf(options.totals);
   const totals = new Map<string, number>();
-  const rows = new Map<string, MomentsRow>();
+  const rows = new Map<string, KeyRow>();
   const counted = new Set<string>();
   const uncounted = new Set<string>();
   for (const [worker, record] of reporting(exports)) {
@@ -77,7 +78,8 @@ export function aggregateExports(
       }
       (count === undefined ? uncounted : counted).add(key);
       if (count === undefined || count === 0) continue;
-      rows.set(key, mergeRows(rows.get(key) ?? emptyRow, repeatRow(numberOf(worker, key, value), count)));
+      const row = weightedNumber(numberOf(worker, key, value), count);
+      rows.set(key, mergeKeyRows(rows.get(key) ?? emptyKeyRow, row));
     }
   }
   for (const key of counted) {
@@ -87,7 +89,7 @@ export function aggregateExports(
   if (without.length > 0) onWithoutCount(without);
   const numbers = [...rows].flatMap(([key, row]): [string, number][] => [
     [key, mergedMean(row)],
-    [key + COUNT_SUFFIX, row.count],
+    [key + COUNT_SUFFIX, weightOf(row)],
   ]);
   return exportRecord([...numbers, ...totals]);
 }
@@ -186,9 +188,9 @@ function numberOf(worker: number, key: string, value: unknown): number {
   });
 }
 
-/** Rounding must not take a mean out of the range of what it is the mean of. */
-function mergedMean(row: MomentsRow): number {
-  const { mean, min, max } = new Moments(row);
+/** Between the extremes also in the sign of zero: what all workers have is what comes out. */
+function mergedMean(row: KeyRow): number {
+  const { mean, min, max } = new Moments(momentsRowOf(row));
   return Number.isFinite(mean) ? Math.min(Math.max(mean, min), max) : mean;
 }
 

@@ -3,10 +3,9 @@
  *
  * A row may still be on the device: then it is a part, in record order behind the row that is on the host already.
  */
-import { emptyRow, mergeRows } from '../kernels/index.js';
-import { liftRow, repeatRow } from '../kernels/moments/record.js';
+import { liftRow } from '../kernels/index.js';
 import { RowAccumulator } from './accumulator.js';
-import { type KeyRow, mergeKeyRows } from './key-row.js';
+import { type KeyRow, emptyKeyRow, keyRowOf, mergeKeyRows, weightedNumber } from './key-row.js';
 import type { Part } from './launch.js';
 import { type NonFiniteRule, type Reduction, mergerOf } from './reduce-type.js';
 
@@ -114,14 +113,15 @@ export class Slot {
   addNumber(x: number): void {
     this.isTouched = true;
     const { reduction, nonFinite } = this.binding;
-    if (reduction === 'last') this.#row.set(mergerOf(reduction, nonFinite)(this.#row.row(), liftRow(x)));
+    if (reduction === 'last')
+      this.#row.set(mergerOf(reduction, nonFinite)(this.#row.row(), keyRowOf(liftRow(x))));
     else this.#row.add(x);
   }
 
   /** A number that stands for `weight` samples; none for 0. */
   addWeighted(x: number, weight: number): void {
     this.isTouched = true;
-    if (weight > 0) this.#row.set(mergeRows(this.#row, repeatRow(x, weight)));
+    if (weight > 0) this.#row.set(mergeKeyRows(this.#row, weightedNumber(x, weight)));
   }
 
   addPart(part: Part): void {
@@ -155,7 +155,7 @@ export class Slot {
   /** Cuts off what is recorded, and starts anew. */
   seal(): Entry {
     const sealed = new Entry(this.binding, this.#row.row(), this.#parts, this.#losses);
-    this.#row.set(emptyRow);
+    this.#row.set(emptyKeyRow);
     this.#parts = [];
     this.#losses = undefined;
     this.isTouched = false;

@@ -9,10 +9,10 @@ import { type Derivation, addDerived } from './derived.js';
 import { type Entry, type Segment, merged } from './entry.js';
 import { byName, exportRecord } from './export-record.js';
 import { nameTaken } from './key-book.js';
-import { finitePartOf, momentsRowOf } from './key-row.js';
+import { momentsRowOf, nonFiniteCount } from './key-row.js';
 import { Launch } from './launch.js';
 import type { Ledger } from './ledger.js';
-import { type Reduction, exportedNames, exportedNumbers, nonFiniteCount } from './reduce-type.js';
+import { type Reduction, exportedNames, numbersOf } from './reduce-type.js';
 import { type StreamReduction, type StreamRow, isStreamReduction } from './stream/schema.js';
 
 export interface ExportOptions {
@@ -74,11 +74,11 @@ export async function exportRows(where: string, ledger: Ledger, options: RowsOpt
     assertFinite(where, totals);
     return totals.map(({ key, entry }) => {
       const { reduction, nonFinite } = entry.binding;
-      const row = momentsRowOf(entry.row());
+      const row = entry.row();
       return {
         key,
         reduction: reduction === 'histogram' ? 'avg_min_max' : mergeable(where, key, reduction),
-        row: nonFinite === 'ignore' ? finitePartOf(row) : row,
+        row: nonFinite === 'ignore' ? row.finite : momentsRowOf(row),
       };
     });
   });
@@ -211,8 +211,7 @@ function finish(
   for (const { key, entry } of totals) {
     const { reduction, nonFinite } = entry.binding;
     const rule = nonFinite === undefined ? undefined : (override ?? nonFinite);
-    for (const [name, number] of exportedNumbers(key, reduction, entry.row(), rule))
-      numbers.set(name, number);
+    for (const [name, number] of numbersOf(key, reduction, entry.row(), rule)) numbers.set(name, number);
   }
   return numbers;
 }

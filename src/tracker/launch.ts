@@ -12,13 +12,12 @@ import {
   MomentsTable,
   Pending,
   channelTables,
-  emptyRow,
   expression,
   maskedHistograms,
   momentsTables,
 } from '../kernels/index.js';
 import { repeatRow } from '../kernels/moments/record.js';
-import type { KeyRow } from './key-row.js';
+import { type KeyRow, emptyKeyRow, keyRowOf } from './key-row.js';
 
 type Rows = ReadonlyMap<string, KeyRow>;
 
@@ -58,7 +57,7 @@ export class Launch {
   static counting(denominator: string, mask: CompactMask): Launch {
     const { selected } = mask;
     if (selected !== undefined) {
-      const rows: Rows = new Map([[denominator, repeatRow(1, selected)]]);
+      const rows: Rows = new Map([[denominator, keyRowOf(repeatRow(1, selected))]]);
       return new Launch('denominator', Pending.of(rows), 0);
     }
     const ones = channelTables({ [denominator]: expression.constant(1) }, {}, mask);
@@ -93,7 +92,7 @@ export class Launch {
 
   /** The row of `key`, once it was read; empty if it is lost. */
   row(key: string): KeyRow {
-    return this.#rows!.get(key) ?? emptyRow;
+    return this.#rows!.get(key) ?? emptyKeyRow;
   }
 
   /**
@@ -156,7 +155,7 @@ function refusalOf(where: string, refusal: Error): Error {
 }
 
 function totals(tables: Readonly<Record<string, MomentsTable>>): Rows {
-  return new Map(Object.entries(tables).map(([key, table]) => [key, table.total()]));
+  return new Map(Object.entries(tables).map(([key, table]) => [key, keyRowOf(table.total())]));
 }
 
 function withHistograms([rows, histograms]: readonly [Rows, Readonly<Record<string, Histogram>>]): Rows {

@@ -4,9 +4,17 @@
  * All reduce types accumulate the same moments row; they differ only in what they read from it at export. Adding one
  * is adding a row to the table. Nothing here knows tensors, trackers or files.
  */
-import { Histogram, finiteCount } from '../kernels/index.js';
+import { Histogram, type MomentsRow } from '../kernels/index.js';
 import { Moments } from '../kernels/moments/record.js';
-import { type KeyRow, mergeKeyRows, withNonFiniteOf } from './key-row.js';
+import {
+  type KeyRow,
+  keyRowOf,
+  mergeKeyRows,
+  momentsRowOf,
+  nonFiniteCount,
+  weightOf,
+  withNonFiniteOf,
+} from './key-row.js';
 
 /** One number that a key exports. */
 interface ExportedNumber {
@@ -34,11 +42,11 @@ const min = (m: Moments) => m.min;
 const max = (m: Moments) => m.max;
 
 /** The later record replaces the earlier one. */
-const takeLater: MergeRows = (a, b) => (b.count > 0 ? b : a);
+const takeLater: MergeRows = (a, b) => (weightOf(b) > 0 ? b : a);
 
 /** The same among those that are finite; the others are only counted. */
 const takeLaterFinite: MergeRows = (a, b) =>
-  finiteCount(b) > 0 ? withNonFiniteOf(b, a) : withNonFiniteOf(a, b);
+  b.finite.count > 0 ? withNonFiniteOf(b, a) : withNonFiniteOf(a, b);
 
 const laterOf = (nonFinite: NonFiniteRule | undefined): MergeRows =>
   nonFinite === 'ignore' ? takeLaterFinite : takeLater;
@@ -152,17 +160,17 @@ export function exportedNames(key: string, reduction: Reduction, nonFinite?: Non
 }
 
 /**
- * The names and numbers that `key` exports for its accumulated row. Emptiness is decided by the count alone.
+ * The names and numbers that `key` exports for its accumulated row. Emptiness is decided by the weight alone.
  *
  * @param nonFinite the rule that was chosen for the key; left out, non-finite elements propagate and are not reported
  */
-export function exportedNumbers(
+export function numbersOf(
   key: string,
   reduction: Reduction,
   row: KeyRow,
   nonFinite?: NonFiniteRule,
 ): [string, number][] {
-  const moments = new Moments(row, nonFinite === 'ignore' ? 'ignore' : 'propagate');
+  const moments = new Moments(nonFinite === 'ignore' ? row.finite : momentsRowOf(row));
   const numbers: [string, number][] = [];
   for (const { suffix, of, whenEmpty } of rowOf(reduction).exports) {
     const value = moments.count > 0 ? of(moments, row.histogram ?? Histogram.empty) : whenEmpty;
@@ -173,7 +181,12 @@ export function exportedNumbers(
   return numbers;
 }
 
-/** Selected elements that are NaN or infinite. */
-export function nonFiniteCount(row: KeyRow): number {
-  return row.nan + row.posInf + row.negInf;
+/** `numbersOf` a moments row, of whatever is merged as such. */
+export function exportedNumbers(
+  key: string,
+  reduction: Reduction,
+  row: MomentsRow,
+  nonFinite?: NonFiniteRule,
+): [string, number][] {
+  return numbersOf(key, reduction, keyRowOf(row), nonFinite);
 }

@@ -16,9 +16,13 @@ import {
   liftRow,
   mergeRows,
   Moments,
+  MomentsTable,
   type MomentsRow,
+  repeatRow,
 } from '../../src/kernels/moments/record.js';
+import { RowMoments } from '../../src/kernels/moments/row-moments.js';
 import { referenceMoments } from '../../src/kernels/moments/reference.js';
+import { momentsOf } from '../../src/metrics/statistics.js';
 import { anyValues, finiteValues } from '../support/arbitraries.js';
 import { fieldsOf } from '../support/contract.js';
 
@@ -134,6 +138,65 @@ describe('merging rows', () => {
     const more = mergeRows(large, liftRow(1));
     expect(more.count).toBe(2 ** 52 + 1);
     expect(more.sum).toBe(2 ** 52 + 1);
+  });
+});
+
+describe('sums beyond float64', () => {
+  const lift = (...values: number[]): MomentsRow => rowOf(values);
+
+  test.each([
+    [[1e308, 1e308], 1e308],
+    [[1e308, 1.5e308, 1.25e308], 1.25e308],
+    [[-1e308, -1.5e308], -1.25e308],
+    [[1e308, 1e308, -1e308, -1e308], 0],
+    [[1e308, 1.7e308, -1e308], 1.7e308 / 3],
+    [[Number.MAX_VALUE, Number.MAX_VALUE, Number.MAX_VALUE], Number.MAX_VALUE],
+    [[1.6e308, 1.6e308, 1], (1.6e308 / 3) * 2],
+  ])('%j has its mean, in any order and grouping', (values, mean) => {
+    const bound = { abs: 8 * U * Math.max(...values.map(Math.abs)) };
+    expect(finiteMean(lift(...values))).toBeCloseToReference(mean, bound);
+    expect(finiteMean(lift(...values.toReversed()))).toBeCloseToReference(mean, bound);
+    const grouped = mergeRows(lift(values[0]!), lift(...values.slice(1)));
+    expect(new Moments(grouped).mean).toBeCloseToReference(mean, bound);
+    const table = new MomentsTable(1);
+    for (const x of values) table.add(0, liftRow(x));
+    expect(RowMoments.fromTable(table).mean[0]).toBeCloseToReference(mean, bound);
+    expect(new Moments(mergeRows(grouped, liftRow(NaN)), 'ignore').mean).toBeCloseToReference(mean, bound);
+  });
+
+  test('show as infinite, and come back into float64 with elements of the other sign', () => {
+    const beyond = lift(1e308, 1e308);
+    expect(beyond.sum).toBe(Infinity);
+    const back = mergeRows(beyond, lift(-1.5e308));
+    expect(back.sum).toBeCloseToReference(0.5e308, { abs: 1e293 });
+    expect(back).toMatchObject({ count: 3, m2: Infinity, min: -1.5e308, max: 1e308 });
+    expect(mergeRows(lift(1e308, 1e308), lift(-1e308, -1e308)).sum).toBe(0);
+  });
+
+  test('leave squared deviations as they are: 0 of equal elements, else infinite', () => {
+    expect(new Moments(lift(1e308, 1e308))).toMatchObject({ sum: Infinity, m2: 0, min: 1e308, max: 1e308 });
+    expect(new Moments(lift(1e308, 1.1e308))).toMatchObject({ sum: Infinity, m2: Infinity });
+    expect(new Moments(lift(-1e308, -1e308)).std()).toBe(0);
+    const table = new MomentsTable(1);
+    table.set(0, lift(1e308, 1e308));
+    expect(RowMoments.fromTable(table).m2[0]).toBe(0);
+  });
+
+  test('of a repeated number, too', () => {
+    expect(repeatRow(1e308, 10)).toMatchObject({ count: 10, sum: Infinity });
+    expect(finiteMean(repeatRow(-1e308, 10))).toBe(-1e308);
+    expect(finiteMean(mergeRows(repeatRow(1e308, 10), repeatRow(0.5e308, 10)))).toBe(0.75e308);
+  });
+
+  test('of a device, whose mean is gone with them, stay infinite', () => {
+    const lost: MomentsRow = { ...lift(1e308, 1.5e308), sum: Infinity, m2: NaN };
+    expect(finiteMean(lost)).toBe(Infinity);
+    expect(finiteMean(mergeRows(lost, liftRow(1)))).toBe(Infinity);
+  });
+
+  test('are no reason for numbers of the host to lose their mean', () => {
+    expect(momentsOf([1e308, 1.5e308, NaN])).toMatchObject({ nan: 1 });
+    expect(momentsOf([1e308, 1.5e308]).mean).toBe(1.25e308);
   });
 });
 

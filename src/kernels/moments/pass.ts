@@ -12,7 +12,7 @@ import { CompactMask, type MaskTensor } from '../masks/compact-mask.js';
 import { type ProgramNode, compile, programInputs } from '../program.js';
 import { type NamedTensor, residentKernel } from '../residency.js';
 import { cpuMoments } from './cpu.js';
-import { MomentsTable, liftRow } from './record.js';
+import { MomentsTable, repeatRow } from './record.js';
 import type { ChannelRequest, MatrixView, MomentsKernel, MomentsRequest } from './request.js';
 import { tensorflowMoments } from './tensorflow.js';
 import { wasmMoments } from './wasm.js';
@@ -177,7 +177,7 @@ function distinct(asked: readonly ChannelRequest[]): {
 function constantTable(node: ProgramNode, rows: number, cols: number): MomentsTable {
   const table = new MomentsTable(rows);
   const value = node.op === 'constant' ? node.value : NaN;
-  const record = { ...liftRow(value), count: cols, sum: value * cols };
+  const record = repeatRow(value, cols);
   for (let row = 0; row < rows && cols > 0; row++) table.set(row, record);
   return table;
 }

@@ -22,9 +22,15 @@ export interface MomentsRow {
   readonly posInf: number;
   /** Selected elements that are −Infinity. */
   readonly negInf: number;
-  /** Sum of the finite selected elements; 0 if there are none. */
+  /** Sum of the finite selected elements; 0 if there are none. Not finite where it is beyond float64. */
   readonly sum: number;
-  /** Sum of squared deviations of the finite selected elements from their mean; 0 if there are none. */
+  /**
+   * Sum of squared deviations of the finite selected elements from their mean; 0 if there are none.
+   *
+   * Where `sum` is not finite, their mean: deviations are known without it. The largest element is 2^971 or more then, so
+   * another one differs from it by 2^918 or more, whose square is beyond float64: it is 0 if all are equal, else Infinity.
+   * A row of a device whose sum left float64 on the device has lost its mean, and holds 0 or nothing finite here.
+   */
   readonly m2: number;
   /** Smallest finite selected element; +Infinity if there are none. */
   readonly min: number;
@@ -68,16 +74,17 @@ export function liftRow(x: number): MomentsRow {
  */
 export function repeatRow(x: number, times: number): MomentsRow {
   if (times === 0) return emptyRow;
-  const { nan, posInf, negInf, sum, min, max } = liftRow(x);
+  const one = liftRow(x);
+  const sum = one.sum * times;
   return {
     count: times,
-    nan: nan * times,
-    posInf: posInf * times,
-    negInf: negInf * times,
-    sum: sum * times,
-    m2: 0,
-    min,
-    max,
+    nan: one.nan * times,
+    posInf: one.posInf * times,
+    negInf: one.negInf * times,
+    sum,
+    m2: Number.isFinite(sum) ? 0 : x,
+    min: one.min,
+    max: one.max,
   };
 }
 
@@ -88,13 +95,17 @@ export function finiteCount(row: MomentsRow): number {
 
 /** Mean of the finite selected elements; NaN if there are none. */
 export function finiteMean(row: MomentsRow): number {
-  return meanOf(row.sum, finiteCount(row), row.min, row.max);
+  return meanOf(row.sum, finiteCount(row), row.min, row.max, row.m2);
 }
 
-/** Sum over count, and between the extremes, where rounding may leave it: three times 0.1 has the mean 0.1. */
-export function meanOf(sum: number, count: number, min: number, max: number): number {
-  const mean = sum / count;
-  // An infinite one is a sum beyond the range of float64, and shows.
+/**
+ * Sum over count, and between the extremes, where rounding may leave it: three times 0.1 has the mean 0.1.
+ *
+ * @param m2 the mean where the sum is beyond float64, as in `MomentsRow`
+ */
+export function meanOf(sum: number, count: number, min: number, max: number, m2: number): number {
+  const mean = !Number.isFinite(sum) && Number.isFinite(m2) ? m2 : sum / count;
+  // An infinite one is a sum that left float64 on a device, and shows.
   if (!(min <= max) || mean - mean !== 0) return mean;
   return mean < min ? min : mean > max ? max : mean;
 }
@@ -107,11 +118,21 @@ export function meanOf(sum: number, count: number, min: number, max: number): nu
 export function mergeRows(a: MomentsRow, b: MomentsRow): MomentsRow {
   const na = finiteCount(a);
   const nb = finiteCount(b);
+  let sum = a.sum + b.sum;
   let m2 = a.m2 + b.m2;
+  const min = Math.min(a.min, b.min);
+  const max = Math.max(a.max, b.max);
   // Not a shortcut: with nothing on one side there is no mean to differ from.
   if (na > 0 && nb > 0) {
-    const delta = b.sum / nb - a.sum / na;
-    m2 += delta * (delta * (na / (na + nb))) * nb;
+    if (Number.isFinite(sum) && na + nb < Infinity) {
+      const delta = b.sum / nb - a.sum / na;
+      m2 += delta * (delta * (na / (na + nb))) * nb;
+    } else {
+      const mean = weightedMean(finiteMean(a), na, finiteMean(b), nb, min, max);
+      // Elements of the other sign may have brought the sum back.
+      sum = mean * (na + nb);
+      m2 = !Number.isFinite(sum) ? mean : min === max ? 0 : Infinity;
+    }
   }
   // One literal with all fields: rows are merged by the thousand, and copying one by spread costs 250 times as much.
   return {
@@ -119,11 +140,19 @@ export function mergeRows(a: MomentsRow, b: MomentsRow): MomentsRow {
     nan: a.nan + b.nan,
     posInf: a.posInf + b.posInf,
     negInf: a.negInf + b.negInf,
-    sum: a.sum + b.sum,
+    sum,
     m2,
-    min: Math.min(a.min, b.min),
-    max: Math.max(a.max, b.max),
+    min,
+    max,
   };
+}
+
+/** The mean of two sets with these means and this range, where no sum of theirs is in float64. */
+function weightedMean(a: number, na: number, b: number, nb: number, min: number, max: number): number {
+  // Halves: also the count may leave float64 where elements have weights.
+  const n = na / 2 + nb / 2;
+  const mean = a * (na / 2 / n) + b * (nb / 2 / n);
+  return Number.isFinite(a) && Number.isFinite(b) && mean >= min ? Math.min(mean, max) : mean;
 }
 
 /**
@@ -158,7 +187,7 @@ export class Moments {
       this.count = n;
       this.sum = row.sum;
       this.mean = finiteMean(row);
-      this.m2 = row.m2;
+      this.m2 = Number.isFinite(row.sum) ? row.m2 : row.min === row.max ? 0 : Infinity;
       this.min = n === 0 ? NaN : row.min;
       this.max = n === 0 ? NaN : row.max;
       return;

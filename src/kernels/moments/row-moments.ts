@@ -122,10 +122,12 @@ function column(rows: RowMoments, name: Column): Float64Array {
   const cell = CELL[name];
   for (let i = 0, at = 0; i < length; i++, at += MomentsTable.WIDTH) {
     const strange = cells[at + 1]! + cells[at + 2]! + cells[at + 3]!;
-    if (cells[at] === 0 || strange > 0) values[i] = new Moments(table.row(i), nonFinite)[name];
+    // Neither does a row whose sum is beyond float64 hold its numbers as they are.
+    if (cells[at] === 0 || strange > 0 || !Number.isFinite(cells[at + 4]!))
+      values[i] = new Moments(table.row(i), nonFinite)[name];
     else if (cell !== undefined) values[i] = cells[at + cell]!;
     else if (name === 'mean') {
-      values[i] = meanOf(cells[at + 4]!, cells[at]!, cells[at + 6]!, cells[at + 7]!);
+      values[i] = meanOf(cells[at + 4]!, cells[at]!, cells[at + 6]!, cells[at + 7]!, cells[at + 5]!);
     }
   }
   return values;

@@ -31,7 +31,8 @@ export function rowFault({ cells }: MomentsTable, i: number): string | undefined
   const m2 = cells[at + 5]!;
   const min = cells[at + 6]!;
   const max = cells[at + 7]!;
-  if (m2 < 0) return `squared deviations of ${m2}`;
+  // Beside a sum beyond float64 there is a mean in its place, which may have any sign.
+  if (m2 < 0 && Number.isFinite(sum)) return `squared deviations of ${m2}`;
   const isEmpty = sum === 0 && m2 === 0 && min === Infinity && max === -Infinity;
   if (isEmpty && finite <= rounding) return undefined;
   if (finite <= 0) {
