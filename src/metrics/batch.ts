@@ -345,6 +345,27 @@ function refuse(where: string, name: string, tensor: Tensor, expected: string): 
 }
 
 /**
+ * The refusal of a batch that lacks a `[B, T]` tensor; undefined if the batch has it.
+ *
+ * @param otherwise what else than putting the tensor into the batch helps
+ */
+export function missingTensor(
+  where: string,
+  batch: RolloutBatch,
+  field: ResponseField,
+  otherwise = '',
+): MissingInputError | undefined {
+  if (batch[field] !== undefined) return undefined;
+  return new MissingInputError({
+    where,
+    input: RESPONSE_TENSORS[field],
+    expected: 'a [batch, response] tensor',
+    received: 'nothing',
+    remedy: `put ${RESPONSE_TENSORS[field]} into the batch${otherwise}`,
+  });
+}
+
+/**
  * The `[B, T]` tensors that a metric needs.
  *
  * @throws MissingInputError naming the first that is not there
@@ -356,17 +377,9 @@ export function requireTensors<F extends ResponseField>(
 ): Record<F, Tensor> {
   const found: Partial<Record<F, Tensor>> = {};
   for (const field of fields) {
-    const tensor: Tensor | undefined = batch[field];
-    if (tensor === undefined) {
-      throw new MissingInputError({
-        where,
-        input: RESPONSE_TENSORS[field],
-        expected: 'a [batch, response] tensor',
-        received: 'nothing',
-        remedy: `put ${RESPONSE_TENSORS[field]} into the batch`,
-      });
-    }
-    found[field] = tensor;
+    const missing = missingTensor(where, batch, field);
+    if (missing !== undefined) throw missing;
+    found[field] = batch[field];
   }
   return found as Record<F, Tensor>;
 }

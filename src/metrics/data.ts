@@ -1,15 +1,23 @@
 /** Data metrics of a step: scores, rewards, advantages, returns, values, explained variance, lengths. */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import { ValueError } from '../errors.js';
+import { MissingInputError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
-import { input, subtract } from '../kernels/expression.js';
+import { constant, input, subtract } from '../kernels/expression.js';
 import { Moments, type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
-import { type MatrixWindow, denseWindow } from '../kernels/moments/pass.js';
-import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
+import type { MaskedExpression, MatrixWindow } from '../kernels/moments/pass.js';
+import { type ResponseField, type RolloutBatch, assertBatch, missingTensor } from './batch.js';
 import { type NamedMask, withExistingTokens } from './existing-tokens.js';
 import { explainedVariance } from './explained-variance.js';
-import { type RowFacts, type RowLengths, lengthsSource, rowFacts, runWithLengths } from './lengths.js';
-import { type Plan, plan } from './plan.js';
+import {
+  type KnownLengths,
+  type LengthsSource,
+  type RowFacts,
+  lengthsSource,
+  rowFacts,
+  runWithLengths,
+} from './lengths.js';
+import { type MissingInput, type PartialPlan, type Plan, plan, wholePlan } from './plan.js';
+import { responseTokens } from './response-windows.js';
 import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
 import { type Metrics, fraction, meanMaxMin, momentsOf } from './statistics.js';
 
@@ -23,7 +31,10 @@ export interface LengthCaps {
 
 /** Options of `computeDataMetrics`. */
 export interface DataMetricsOptions extends LengthCaps {
-  /** Whether there is a critic: adds `critic/values/*` and `critic/vf_explained_var`. Default true. */
+  /**
+   * Whether there is a critic: adds `critic/values/*` and `critic/vf_explained_var`, for which the batch must have values
+   * and returns. Default true; with false `critic/returns/*` are there if the batch has returns.
+   */
   readonly useCritic?: boolean | undefined;
   /** Default `'recommended'`. */
   readonly semantics?: Semantics | undefined;
@@ -39,7 +50,7 @@ const WHERE = 'computeDataMetrics';
  * `critic/{advantages,returns,values}/*` over the tokens of `response_mask`, lengths over rows. One read-back.
  *
  * @param batch needs attention_mask (or prompt_length and response_length), response_mask, token_level_scores,
- *   token_level_rewards, advantages, returns, and values if there is a critic
+ *   token_level_rewards, advantages, and returns and values if there is a critic
  * @returns plain numbers; undefined ones are NaN
  * @throws MissingInputError, ShapeError, DtypeError, DisposedTensorError, ValueError, BackendError
  * @source verl, trainer/ppo/metric_utils.py, compute_data_metrics
@@ -61,41 +72,81 @@ export function dataMetrics(batch: RolloutBatch, options: DataMetricsOptions = {
     semantics: 'any',
   });
   assertBatch(WHERE, batch);
+  const { useCritic = true, semantics = 'recommended' } = options;
   return withExistingTokens(WHERE, batch, (existing) => {
-    const data = dataPlan(batch, existing, options);
-    const lengths = lengthsSource(WHERE, batch, usesLengthColumns(options.semantics ?? 'recommended'));
-    return runWithLengths<[(lengths: RowLengths) => Metrics]>(WHERE, batch, lengths, [data]);
+    const lengths = lengthsSource(WHERE, batch, usesLengthColumns(semantics));
+    const data = wholePlan(dataPlan(batch, { existing, lengths }, { ...options, useCritic }));
+    return runWithLengths<[(lengths: KnownLengths) => Metrics]>(WHERE, batch, lengths, [data]);
   }).map(([[metricsOf], found]) => metricsOf(found));
 }
 
+/** What is known of the rows of a batch before its metrics are planned. */
+export interface DataRows {
+  /** See `withExistingTokens`. */
+  readonly existing: NamedMask | undefined;
+  readonly lengths: LengthsSource;
+}
+
 /**
- * What the metrics ask of the response part of a checked batch, to share a pass with others. The lengths of the rows
- * come from elsewhere.
+ * What the metrics ask of the response part of a checked batch, to share a pass with others: all that its columns allow.
  *
- * @param existing see `withExistingTokens`
+ * @param options without `useCritic` there is a critic if the batch has values
  */
 export function dataPlan(
   batch: RolloutBatch,
-  existing: NamedMask | undefined,
+  rows: DataRows,
   options: DataMetricsOptions = {},
   where = WHERE,
-): Plan<(lengths: RowLengths) => Metrics> {
-  const { useCritic = true, semantics = 'recommended', maxResponseLength, maxModelLength } = options;
+): PartialPlan<(lengths: KnownLengths) => Metrics> {
+  const { useCritic, semantics = 'recommended', maxResponseLength, maxModelLength } = options;
   assertSemantics(where, semantics);
   assertCap(where, 'maxResponseLength', maxResponseLength);
   assertCap(where, 'maxModelLength', maxModelLength);
-  const tokens = requireTensors(where, batch, ['responseMask', 'advantages', 'returns']);
-  const scores = requireTensors(where, batch, ['tokenLevelScores', 'tokenLevelRewards']);
-  const values = useCritic ? requireTensors(where, batch, ['values']).values : undefined;
-  const response = responsePlan(existing, { ...scores, ...tokens, values }, semantics);
+  const response = responsePlan(batch, rows, useCritic !== false, semantics);
   return {
-    ...response,
-    finish: (rows) => {
-      const tables = response.finish(rows);
-      const settings = { semantics, maxResponseLength, maxModelLength };
-      return (lengths) => dataMetricsOf(tables, rowFacts(batch, lengths), settings);
+    missing: [...missingLengths(rows.lengths), ...missingTensors(where, batch, useCritic)],
+    plan: {
+      ...response,
+      finish: (found) => {
+        const tables = response.finish(found);
+        const settings = { semantics, maxResponseLength, maxModelLength };
+        return (lengths) => dataMetricsOf(tables, rowFacts(batch, lengths), settings);
+      },
     },
   };
+}
+
+/** Whether a batch gives metrics of its rows that ask nothing of the response part. */
+export function hasRowMetrics({ numTurns, toolCallCounts }: RolloutBatch, { lengths }: DataRows): boolean {
+  const isKnown = [lengths.prompt, lengths.response].some((source) => !(source instanceof MissingInputError));
+  return isKnown || numTurns !== undefined || toolCallCounts !== undefined;
+}
+
+function missingLengths({ response, prompt }: LengthsSource): MissingInput[] {
+  const keysOf = [
+    [response, 'response_length/*, response/aborted_ratio'],
+    [prompt, 'prompt_length/*'],
+  ] as const;
+  return keysOf.flatMap(([source, keys]) =>
+    source instanceof MissingInputError ? [{ error: source, keys }] : [],
+  );
+}
+
+function missingTensors(where: string, batch: RolloutBatch, useCritic: boolean | undefined): MissingInput[] {
+  const keysOf: Partial<Record<ResponseField, string>> = {
+    responseMask: 'critic/{advantages,returns,values}/*',
+    advantages: 'critic/advantages/*',
+    ...(useCritic !== false && { returns: 'critic/returns/*' }),
+    tokenLevelScores: 'critic/score/*',
+    tokenLevelRewards: 'critic/rewards/*',
+    ...(useCritic === true && { values: 'critic/values/*, critic/vf_explained_var' }),
+  };
+  return Object.entries(keysOf).flatMap(([field, keys]) => {
+    const isOfCritic = field === 'returns' || field === 'values';
+    const otherwise = isOfCritic ? ', or pass useCritic: false if there is no critic' : '';
+    const error = missingTensor(where, batch, field as ResponseField, otherwise);
+    return error ? [{ error, keys, isRequired: isOfCritic && useCritic === true }] : [];
+  });
 }
 
 /** The metrics of these rows, from the channels of `dataPlan`. */
@@ -112,96 +163,115 @@ export function dataMetricsOf(
   };
 }
 
-/** One row per row of the batch. */
-export interface DataTables {
-  readonly score: MomentsTable;
-  readonly rewards: MomentsTable;
-  readonly advantages: MomentsTable;
-  readonly returns: MomentsTable;
-  readonly values?: MomentsTable;
+/** The channels of the data metrics. */
+export const dataChannels = [
+  'score',
+  'rewards',
+  'advantages',
+  'returns',
+  'values',
   /** returns − values */
-  readonly errors?: MomentsTable;
-}
+  'errors',
+  /** 1 for every token that exists, where no length tells which rows have one. */
+  'produced',
+] as const;
 
-interface ResponseTensors {
-  readonly tokenLevelScores: Tensor;
-  readonly tokenLevelRewards: Tensor;
-  readonly responseMask: Tensor;
-  readonly advantages: Tensor;
-  readonly returns: Tensor;
-  readonly values: Tensor | undefined;
-}
+/** One row per row of the batch, for every channel that the batch allows. */
+export type DataTables = Readonly<Partial<Record<(typeof dataChannels)[number], MomentsTable>>>;
 
 /** All that is known of the response part. */
 function responsePlan(
-  existing: NamedMask | undefined,
-  { responseMask, tokenLevelScores, tokenLevelRewards, advantages, returns, values }: ResponseTensors,
+  batch: RolloutBatch,
+  { existing, lengths }: DataRows,
+  hasCritic: boolean,
   semantics: Semantics,
 ): Plan<DataTables> {
-  const response = denseWindow(responseMask, responseMask.shape[1]!);
+  const response = responseTokens(batch);
   // verl sums the whole row, so a NaN in the padding poisons the score; recommended selects the tokens that exist.
   const ofRow = semantics === 'recommended' ? existing?.name : undefined;
-  const inputs = { tokenLevelScores, tokenLevelRewards, advantages, returns };
+  const inputs: Record<string, Tensor> = {};
+  const channels: Record<string, MaskedExpression> = {};
+  const ask = (channel: keyof DataTables, field: ResponseField, mask: string | undefined): void => {
+    const tensor = batch[field];
+    if (tensor === undefined) return;
+    inputs[field] = tensor;
+    channels[channel] = { of: input(field), mask };
+  };
+  ask('score', 'tokenLevelScores', ofRow);
+  ask('rewards', 'tokenLevelRewards', ofRow);
+  if (response !== undefined) {
+    ask('advantages', 'advantages', 'response');
+    ask('returns', 'returns', 'response');
+    if (hasCritic) ask('values', 'values', 'response');
+    if (channels.values && channels.returns) {
+      channels.errors = { of: subtract('returns', 'values'), mask: 'response' };
+    }
+  }
+  const sums = channels.score ?? channels.rewards;
+  if (sums && existing && lengths.response instanceof MissingInputError) {
+    channels.produced = { of: constant(1), mask: existing.name };
+  }
   const masks: Record<string, MatrixWindow> = {
     ...(existing && { [existing.name]: existing.window }),
-    response,
+    ...(response && { response }),
   };
-  const channels = {
-    score: { of: input('tokenLevelScores'), mask: ofRow },
-    rewards: { of: input('tokenLevelRewards'), mask: ofRow },
-    advantages: { of: input('advantages'), mask: 'response' },
-    returns: { of: input('returns'), mask: 'response' },
-  };
-  if (values === undefined) return plan({ inputs, masks, channels, finish: (tables) => tables });
-  return plan({
-    inputs: { ...inputs, values },
-    masks,
-    channels: {
-      ...channels,
-      values: { of: input('values'), mask: 'response' },
-      errors: { of: subtract('returns', 'values'), mask: 'response' },
-    },
-    finish: (tables) => tables,
-  });
+  return plan<DataTables, string>({ inputs, masks, channels, finish: (tables) => tables });
 }
 
-function scoreMetrics({ response }: RowLengths, { score, rewards }: DataTables): Metrics {
-  const produced = (_sum: number, row: number): boolean => response[row] !== 0;
+function scoreMetrics({ response }: KnownLengths, { score, rewards, produced }: DataTables): Metrics {
+  // Without a length the tokens that exist tell, and without a mask nobody knows a row that has none.
+  const tokens = response ?? (produced && RowMoments.fromTable(produced).count);
+  const sumsOf = (table: MomentsTable): Float64Array =>
+    RowMoments.fromTable(table).sum.filter((_sum, row) => tokens?.[row] !== 0);
   return {
-    ...meanMaxMin('critic/score', momentsOf(RowMoments.fromTable(score).sum.filter(produced))),
-    ...meanMaxMin('critic/rewards', momentsOf(RowMoments.fromTable(rewards).sum.filter(produced))),
+    ...(score && meanMaxMin('critic/score', momentsOf(sumsOf(score)))),
+    ...(rewards && meanMaxMin('critic/rewards', momentsOf(sumsOf(rewards)))),
   };
 }
 
 function tokenMetrics({ advantages, returns, values, errors }: DataTables, semantics: Semantics): Metrics {
-  const metrics = {
-    ...meanMaxMin('critic/advantages', new Moments(advantages.total())),
-    ...meanMaxMin('critic/returns', new Moments(returns.total())),
-  };
-  if (values === undefined || errors === undefined) return metrics;
   return {
-    ...metrics,
-    ...meanMaxMin('critic/values', new Moments(values.total())),
-    'critic/vf_explained_var': explainedVariance(returns.total(), errors.total(), semantics),
+    ...(advantages && meanMaxMin('critic/advantages', new Moments(advantages.total()))),
+    ...(returns && meanMaxMin('critic/returns', new Moments(returns.total()))),
+    ...(values && meanMaxMin('critic/values', new Moments(values.total()))),
+    ...(returns &&
+      errors && { 'critic/vf_explained_var': explainedVariance(returns.total(), errors.total(), semantics) }),
   };
 }
 
-function lengthMetrics(facts: RowFacts, { maxResponseLength, maxModelLength }: LengthCaps): Metrics {
-  const { lengths, responseWidth, promptWidth: width } = facts;
-  const { prompt, response } = lengths;
+function lengthMetrics(facts: RowFacts, caps: LengthCaps): Metrics {
+  const { prompt, response } = facts.lengths;
+  return {
+    ...(response && responseLengthMetrics(response, facts, caps)),
+    ...(prompt && promptLengthMetrics(prompt, facts)),
+  };
+}
+
+function responseLengthMetrics(
+  response: Float64Array,
+  { lengths: { prompt }, responseWidth }: RowFacts,
+  { maxResponseLength, maxModelLength }: LengthCaps,
+): Metrics {
   const reachesModelCap = (n: number, row: number): boolean =>
-    maxModelLength !== undefined && prompt[row]! + n >= maxModelLength;
+    maxModelLength !== undefined && (prompt?.[row] ?? NaN) + n >= maxModelLength;
   const reachesCap = (n: number): boolean =>
     maxResponseLength === undefined ? n === responseWidth : n >= maxResponseLength;
   const isClipped = Array.from(response, (n, row) => reachesCap(n) || reachesModelCap(n, row));
   const isProduced = (_: unknown, row: number): boolean => response[row] !== 0;
   const produced = response.filter(isProduced);
+  // Without the prompts nobody knows which rows reached the cap on both parts.
+  const isKnown = maxModelLength === undefined || prompt !== undefined;
   return {
     ...meanMaxMin('response_length', momentsOf(response)),
-    'response_length/clip_ratio': fraction(isClipped, Boolean),
+    'response_length/clip_ratio': isKnown ? fraction(isClipped, Boolean) : NaN,
     ...meanMaxMin('response_length_non_aborted', momentsOf(produced)),
-    'response_length_non_aborted/clip_ratio': fraction(isClipped.filter(isProduced), Boolean),
+    'response_length_non_aborted/clip_ratio': isKnown ? fraction(isClipped.filter(isProduced), Boolean) : NaN,
     'response/aborted_ratio': fraction(response, (n) => n === 0),
+  };
+}
+
+function promptLengthMetrics(prompt: Float64Array, { promptWidth: width }: RowFacts): Metrics {
+  return {
     ...meanMaxMin('prompt_length', momentsOf(prompt)),
     // Without an attention mask nobody knows how wide the prompts were padded.
     'prompt_length/clip_ratio': width === undefined ? NaN : fraction(prompt, (n) => n === width),

@@ -20,9 +20,12 @@ export interface RowLengths {
   readonly response: Float64Array;
 }
 
+/** The lengths that a batch tells. */
+export type KnownLengths = { readonly [Part in keyof RowLengths]: Float64Array | undefined };
+
 /** What metrics know of the rows of a batch beside its tensors; all lists have one number per row. */
 export interface RowFacts {
-  readonly lengths: RowLengths;
+  readonly lengths: KnownLengths;
   /** Columns of the response part; undefined if nobody told. */
   readonly responseWidth?: number | undefined;
   /** Columns of the prompt part; undefined without an attention mask. */
@@ -32,23 +35,22 @@ export interface RowFacts {
 }
 
 /** What is known of the rows of a checked batch of these lengths. */
-export function rowFacts(batch: RolloutBatch, lengths: RowLengths): RowFacts {
+export function rowFacts(batch: RolloutBatch, lengths: KnownLengths): RowFacts {
   const { responseWidth, numTurns, toolCallCounts } = batch;
   return { lengths, responseWidth, promptWidth: promptWidth(batch), numTurns, toolCallCounts };
 }
 
-/** How the lengths of the rows are found. */
+/** How the lengths of the rows are found, or the input that they lack. */
 export interface LengthsSource {
-  readonly prompt: () => Pending<Float64Array>;
+  readonly prompt: (() => Pending<Float64Array>) | MissingInputError;
   /** Counted in a pass over the response part, or by itself where a column tells. */
-  readonly response: Plan<Float64Array> | (() => Pending<Float64Array>);
+  readonly response: Plan<Float64Array> | (() => Pending<Float64Array>) | MissingInputError;
 }
 
 /**
  * How the prompt and response tokens of every row are found; nothing is launched yet.
  *
  * @param useColumns whether the columns `prompt_length` and `response_length` win over the attention mask
- * @throws MissingInputError if neither tells the lengths
  */
 export function lengthsSource(where: string, batch: RolloutBatch, useColumns: boolean): LengthsSource {
   const { promptLength, responseLength } = batch;
@@ -65,34 +67,47 @@ export function lengthsSource(where: string, batch: RolloutBatch, useColumns: bo
   };
 }
 
-/** Prompt and response tokens of every row, see `lengthsSource`. */
+/** @throws MissingInputError if neither a column nor the attention mask tells one of the lengths */
+function requiredLengths(where: string, batch: RolloutBatch, useColumns: boolean): LengthsSource {
+  const source = lengthsSource(where, batch, useColumns);
+  for (const part of [source.prompt, source.response]) {
+    if (part instanceof MissingInputError) throw part;
+  }
+  return source;
+}
+
+/**
+ * Prompt and response tokens of every row, see `lengthsSource`.
+ *
+ * @throws MissingInputError if neither a column nor the attention mask tells one of them
+ */
 export function rowLengths(where: string, batch: RolloutBatch, useColumns: boolean): Pending<RowLengths> {
-  return runWithLengths(where, batch, lengthsSource(where, batch, useColumns), []).map(
-    ([, lengths]) => lengths,
+  return runWithLengths(where, batch, requiredLengths(where, batch, useColumns), []).map(
+    ([, lengths]) => lengths as RowLengths,
   );
 }
 
 /**
  * Launches plans over the response part, and finds the lengths of the rows on the way.
  *
- * @returns the results of the plans, in their order, and the lengths
+ * @returns the results of the plans, in their order, and the lengths that the source tells
  */
 export function runWithLengths<T extends readonly unknown[]>(
   where: string,
   batch: RolloutBatch,
   { prompt, response }: LengthsSource,
   plans: { readonly [I in keyof T]: Plan<T[I]> },
-): Pending<readonly [T, RowLengths]> {
+): Pending<readonly [T, KnownLengths]> {
   const all = plans as readonly Plan<unknown>[];
   const size = { rows: batch.batchSize, cols: responseWidthOf(batch) ?? 0 };
-  const [counted, asked] = typeof response === 'function' ? [response, all] : [undefined, [...all, response]];
-  return Pending.launchAll<[unknown[], Float64Array, Float64Array | undefined]>([
-    () => runPlans<unknown[]>(where, size, asked),
-    prompt,
-    counted ?? (() => Pending.of(undefined)),
+  const isCounted = typeof response !== 'function' && !(response instanceof MissingInputError);
+  return Pending.launchAll<[unknown[], Float64Array | undefined, Float64Array | undefined]>([
+    () => runPlans<unknown[]>(where, size, isCounted ? [...all, response] : all),
+    typeof prompt === 'function' ? prompt : () => Pending.of(undefined),
+    typeof response === 'function' ? response : () => Pending.of(undefined),
   ]).map(([results, ofPrompt, ofResponse]) => [
     results.slice(0, all.length) as unknown as T,
-    { prompt: ofPrompt, response: ofResponse ?? (results.at(-1) as Float64Array) },
+    { prompt: ofPrompt, response: isCounted ? (results.at(-1) as Float64Array) : ofResponse },
   ]);
 }
 
@@ -125,8 +140,9 @@ function columnValues(
 }
 
 /** Counts the prompt part of the attention mask. */
-function promptTokens(where: string, batch: RolloutBatch): () => Pending<Float64Array> {
-  const tensor = requireAttention(where, batch, 'prompt');
+function promptTokens(where: string, batch: RolloutBatch): LengthsSource['prompt'] {
+  const tensor = attentionOf(where, batch, 'prompt');
+  if (tensor instanceof MissingInputError) return tensor;
   const cols = promptWidth(batch)!;
   const mask: MatrixWindow = { tensor, stride: tensor.shape[1]!, offset: 0, step: 1 };
   const channels = { tokens: constant(1) };
@@ -137,8 +153,9 @@ function promptTokens(where: string, batch: RolloutBatch): () => Pending<Float64
 }
 
 /** Counts the response part of the attention mask. */
-function responsePlan(where: string, batch: RolloutBatch): Plan<Float64Array> {
-  requireAttention(where, batch, 'response');
+function responsePlan(where: string, batch: RolloutBatch): LengthsSource['response'] {
+  const tensor = attentionOf(where, batch, 'response');
+  if (tensor instanceof MissingInputError) return tensor;
   return plan({
     inputs: {},
     masks: { attended: attendedTokens(batch, batch.responseWidth!)! },
@@ -147,12 +164,15 @@ function responsePlan(where: string, batch: RolloutBatch): Plan<Float64Array> {
   });
 }
 
-/** @throws MissingInputError without an attention mask, or without the width that tells its parts apart */
-function requireAttention(where: string, batch: RolloutBatch, part: 'prompt' | 'response'): Tensor {
-  const { attentionMask, responseWidth } = batch;
+/** The attention mask, or what is missing: the mask, or the width that tells its parts apart. */
+function attentionOf(
+  where: string,
+  { attentionMask, responseWidth }: RolloutBatch,
+  part: keyof RowLengths,
+): Tensor | MissingInputError {
   if (attentionMask !== undefined && responseWidth !== undefined) return attentionMask;
   const missesMask = attentionMask === undefined;
-  throw new MissingInputError({
+  return new MissingInputError({
     where,
     input: missesMask ? 'attention_mask' : 'responseWidth',
     expected: missesMask

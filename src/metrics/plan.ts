@@ -5,6 +5,7 @@
  * all plans of a step over the same part run as one pass, which reads every tensor once, and are read back together.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import type { MissingInputError } from '../errors.js';
 import type { MomentsTable, Pending } from '../kernels/index.js';
 import { type MaskedExpression, type MatrixWindow, passTables } from '../kernels/moments/pass.js';
 
@@ -20,6 +21,31 @@ export interface Plan<T, K extends string = string> {
   readonly channels: Readonly<Record<K, MaskedExpression>>;
   /** The family's result from the rows of its channels. */
   readonly finish: (tables: PlanTables<K>) => T;
+}
+
+/** An input that a batch lacks, and what is left out for it. */
+export interface MissingInput {
+  readonly error: MissingInputError;
+  /** Patterns of keys. */
+  readonly keys: string;
+  /** Whether the options say that it must be there. */
+  readonly isRequired?: boolean;
+}
+
+/** A plan for what the inputs of a family allow, and the inputs that the rest of it lacks. */
+export interface PartialPlan<T> {
+  readonly plan: Plan<T>;
+  readonly missing: readonly MissingInput[];
+}
+
+/**
+ * The plan of a function that is asked for all of its metrics.
+ *
+ * @throws MissingInputError for the first input that the batch lacks
+ */
+export function wholePlan<T>({ plan: whole, missing: [first] }: PartialPlan<T>): Plan<T> {
+  if (first !== undefined) throw first.error;
+  return whole;
 }
 
 /** A plan with the names of its channels inferred, for it to be kept among others. */

@@ -3,10 +3,10 @@ import { MissingInputError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch } from './batch.js';
-import { type RowLengths, rowLengths } from './lengths.js';
+import { type KnownLengths, rowLengths } from './lengths.js';
 import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
 import { type Metrics, total } from './statistics.js';
-import { type TimingRaw, assertTimings } from './timing.js';
+import { type TimingRaw, allTokens, assertTimings } from './timing.js';
 
 /** Options of `computeThroughputMetrics`. */
 export interface ThroughputMetricsOptions {
@@ -86,18 +86,22 @@ export function stepSeconds(where: string, { step }: TimingRaw, nGpus: number, a
   return step;
 }
 
-/** The throughput of a batch; lengths are needed where it does not tell the tokens of all ranks. */
+/**
+ * The throughput of a batch, as far as what it is made of is known.
+ *
+ * @param lengths needed where the batch does not tell the tokens of all ranks
+ */
 export function throughputOf(
   { globalTokenNum }: Pick<RolloutBatch, 'globalTokenNum'>,
-  lengths: RowLengths | undefined,
-  seconds: number,
-  nGpus: number,
+  lengths: KnownLengths | undefined,
+  seconds: number | undefined,
+  nGpus: number | undefined,
 ): Metrics {
-  const tokens =
-    globalTokenNum === undefined ? total(lengths!.prompt) + total(lengths!.response) : total(globalTokenNum);
+  const tokens = globalTokenNum === undefined ? lengths && allTokens(lengths) : total(globalTokenNum);
+  const isComplete = tokens !== undefined && seconds !== undefined && nGpus !== undefined;
   return {
-    'perf/total_num_tokens': tokens,
-    'perf/time_per_step': seconds,
-    'perf/throughput': seconds * nGpus === 0 ? NaN : tokens / (seconds * nGpus),
+    ...(tokens !== undefined && { 'perf/total_num_tokens': tokens }),
+    ...(seconds !== undefined && { 'perf/time_per_step': seconds }),
+    ...(isComplete && { 'perf/throughput': seconds * nGpus === 0 ? NaN : tokens / (seconds * nGpus) }),
   };
 }

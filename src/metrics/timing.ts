@@ -3,7 +3,7 @@ import { ValueError } from '../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch } from './batch.js';
-import { type RowLengths, rowLengths } from './lengths.js';
+import { type KnownLengths, rowLengths } from './lengths.js';
 import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
 import { type Metrics, total } from './statistics.js';
 
@@ -16,9 +16,9 @@ export interface TimingMetricsOptions {
   readonly semantics?: Semantics | undefined;
 }
 
-/** The tokens that a stage works on; stages that are not listed have no time per token. */
-const TOKENS_OF_STAGE: Readonly<Record<string, (lengths: RowLengths) => number>> = {
-  gen: ({ response }) => total(response),
+/** The tokens that a stage works on, if their number is known; stages that are not listed have no time per token. */
+const TOKENS_OF_STAGE: Readonly<Record<string, (lengths: KnownLengths) => number | undefined>> = {
+  gen: ({ response }) => response && total(response),
   ref: allTokens,
   values: allTokens,
   adv: allTokens,
@@ -26,8 +26,9 @@ const TOKENS_OF_STAGE: Readonly<Record<string, (lengths: RowLengths) => number>>
   update_actor: allTokens,
 };
 
-function allTokens({ prompt, response }: RowLengths): number {
-  return total(prompt) + total(response);
+/** Prompt and response tokens together; undefined if one of the two is unknown. */
+export function allTokens({ prompt, response }: KnownLengths): number | undefined {
+  return prompt && response && total(prompt) + total(response);
 }
 
 const WHERE = 'computeTimingMetrics';
@@ -68,8 +69,8 @@ export function timingMetrics(
   );
 }
 
-/** The timing metrics of rows of these lengths. */
-export function timingsOf(timingRaw: TimingRaw, lengths: RowLengths, semantics: Semantics): Metrics {
+/** The timing metrics of rows of these lengths; without a length there is no time per token. */
+export function timingsOf(timingRaw: TimingRaw, lengths: KnownLengths, semantics: Semantics): Metrics {
   const ofNoTokens = semantics === 'verl-2026-08' ? 0 : NaN;
   const metrics: Metrics = {};
   for (const [stage, seconds] of Object.entries(timingRaw)) metrics[`timing_s/${stage}`] = seconds;
@@ -77,6 +78,7 @@ export function timingsOf(timingRaw: TimingRaw, lengths: RowLengths, semantics: 
     const seconds = Object.hasOwn(timingRaw, stage) ? timingRaw[stage] : undefined;
     if (seconds === undefined) continue;
     const tokens = tokensOf(lengths);
+    if (tokens === undefined) continue;
     metrics[`timing_per_token_ms/${stage}`] = tokens === 0 ? ofNoTokens : (seconds * 1000) / tokens;
   }
   return metrics;

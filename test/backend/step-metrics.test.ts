@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { describe, expect, test } from 'vitest';
 
-import { DisposedTensorError, ShapeError, ValueError } from '../../src/errors.js';
+import { DisposedTensorError, MissingInputError, ShapeError, ValueError } from '../../src/errors.js';
 import {
   type StepFamily,
   type StepMetricsOptions,
@@ -189,7 +189,10 @@ describe('what is missing is left out, and said', () => {
   test('the attention mask', async () => {
     const names = DATA.slice(1);
     const { skipped, keys } = await skippedOf(names, { timing: TIMING, nGpus: 1, groups: GROUPS });
-    expect(keys.filter((key) => !key.startsWith('group/'))).toEqual([]);
+    expect(keys.filter((key) => /length|aborted|per_token|throughput|total_num/.test(key))).toEqual([]);
+    expect(keys).toEqual(
+      expect.arrayContaining(['critic/score/mean', 'group/count', 'timing_s/gen', 'perf/time_per_step']),
+    );
     for (const family of ['data', 'timing', 'throughput'] as const) {
       expect(skipped[family]).toContain('attention_mask is missing');
     }
@@ -253,12 +256,14 @@ describe('what does not fit is refused, not left out', () => {
     return failure;
   };
 
-  test('a critic that is asked for and has no values', async () => {
-    const { skipped } = await skippedOf(['attention_mask', 'response_mask', 'advantages', 'returns'], {
-      useCritic: true,
-      timing: TIMING,
-    });
-    expect(skipped.data).toContain('is missing');
+  test.each(['values', 'returns'])('a critic that is asked for and has no %s', async (name) => {
+    const others = ['attention_mask', 'response_mask', 'advantages', 'returns', 'values'];
+    const names = others.filter((other) => other !== name);
+    for (const options of [{}, { timing: TIMING }]) {
+      const refused = skippedOf(names, { useCritic: true, ...options });
+      await expect(refused).rejects.toBeInstanceOf(MissingInputError);
+      await expect(refused).rejects.toThrow(new RegExp(`${name}.*useCritic: false`));
+    }
   });
 
   test.each<[string, StepMetricsOptions, RegExp]>([

@@ -2,7 +2,7 @@
 import { MomentsTable } from '../../kernels/index.js';
 import { joined } from '../../kernels/typed-arrays.js';
 import type { GroupId } from '../groups.js';
-import type { RowLengths } from '../lengths.js';
+import type { KnownLengths, RowLengths } from '../lengths.js';
 import { effectiveOptions } from './effective-options.js';
 import {
   type FamilyOptions,
@@ -13,17 +13,26 @@ import {
   tensorFamilies,
 } from './families.js';
 
+/** One number of tokens per row, or why nobody knows them. */
+export type StateLengths = { readonly [Part in keyof RowLengths]: Float64Array | string };
+
+/** The lengths that are known. */
+export function knownLengths({ prompt, response }: StateLengths): KnownLengths {
+  const known = (list: Float64Array | string): Float64Array | undefined =>
+    typeof list === 'string' ? undefined : list;
+  return { prompt: known(prompt), response: known(response) };
+}
+
 /** What a state holds. Lists have one entry per row. */
 export interface StateContents {
   readonly options: FamilyOptions;
   readonly rows: number;
   readonly tables: Readonly<Partial<Record<TensorFamily, FamilyTables>>>;
-  /** Why a wanted family that looks at tensors is missing. */
+  /** Why a wanted family that looks at tensors is missing, or some of its keys are. */
   readonly skipped: Skipped;
   /** Families that are wanted; undefined for all. */
   readonly families: readonly StepFamily[] | undefined;
-  /** The lengths of the rows, or why nobody knows them. */
-  readonly lengths: RowLengths | string;
+  readonly lengths: StateLengths;
   readonly responseWidth: number | undefined;
   readonly promptWidth: number | undefined;
   readonly numTurns: Float64Array | undefined;
@@ -75,10 +84,13 @@ function partsOf(where: string, contents: StateContents): Map<string, string> {
     ...parts,
     ...tensorFamilies.map((family): [string, string] => {
       const own = tables[family];
-      const why = skipped[family] === undefined ? ABSENT : `none (${skipped[family]})`;
+      const why = skipped[family] === undefined ? ABSENT : `${ABSENT} (${skipped[family]})`;
       return [`family ${family}`, own === undefined ? why : `one of ${Object.keys(own).sort().join(', ')}`];
     }),
-    ['lengths of the rows', typeof lengths === 'string' ? `none (${lengths})` : 'known'],
+    ...(['prompt', 'response'] as const).map((part): [string, string] => {
+      const own = lengths[part];
+      return [`${part} lengths of the rows`, typeof own === 'string' ? `${ABSENT} (${own})` : 'known'];
+    }),
     ...(['numTurns', 'toolCallCounts'] as const).map((field): [string, string] => [
       `batch.${field}`,
       contents[field] === undefined ? ABSENT : 'a list',
@@ -112,11 +124,14 @@ export function mergedContents(all: readonly [StateContents, ...StateContents[]]
       Float64Array,
       all.map((contents) => of(contents)!),
     );
-  const lengthsOf = (of: 'prompt' | 'response'): Float64Array =>
-    joined(
+  const lengthsOf = (part: keyof RowLengths): Float64Array | string => {
+    const own = first.lengths[part];
+    if (typeof own === 'string') return own;
+    return joined(
       Float64Array,
-      all.map(({ lengths }) => (lengths as RowLengths)[of]),
+      all.map(({ lengths }) => lengths[part] as Float64Array),
     );
+  };
   const widest = (of: (contents: StateContents) => number | undefined): number | undefined => {
     const widths = all.map(of);
     return widths.some((width) => width === undefined) ? undefined : Math.max(...(widths as number[]));
@@ -125,10 +140,7 @@ export function mergedContents(all: readonly [StateContents, ...StateContents[]]
     ...first,
     rows,
     tables,
-    lengths:
-      typeof first.lengths === 'string'
-        ? first.lengths
-        : { prompt: lengthsOf('prompt'), response: lengthsOf('response') },
+    lengths: { prompt: lengthsOf('prompt'), response: lengthsOf('response') },
     responseWidth: widest(({ responseWidth }) => responseWidth),
     promptWidth: widest(({ promptWidth }) => promptWidth),
     numTurns: column(({ numTurns }) => numTurns),

@@ -18,7 +18,7 @@ import type { FamilyTables, TensorFamily } from './families.js';
 import { type Header, faultOf } from './header.js';
 
 const MARK = 0x54535431;
-const FORMAT = 2;
+const FORMAT = 3;
 /** Bytes before the header. */
 const PREFIX = 16;
 /** Which of the words is the checksum. */
@@ -42,7 +42,10 @@ export function encodeState(contents: StateContents): Uint8Array {
   const header: Header = {
     ...{ rows, skipped, families, responseWidth, promptWidth, options, channels },
     tables: tables.size,
-    ...(typeof lengths === 'string' && { unknownLengths: lengths }),
+    unknownLengths: {
+      ...(typeof lengths.prompt === 'string' && { prompt: lengths.prompt }),
+      ...(typeof lengths.response === 'string' && { response: lengths.response }),
+    },
     hasNumTurns: numTurns !== undefined,
     hasToolCallCounts: toolCallCounts !== undefined,
     ...(groups && { groups: groups.map(spelled) }),
@@ -50,7 +53,7 @@ export function encodeState(contents: StateContents): Uint8Array {
   };
   const body = [
     ...Array.from(tables.keys(), ({ cells }) => cells),
-    ...(typeof lengths === 'string' ? [] : [lengths.prompt, lengths.response]),
+    ...[lengths.prompt, lengths.response].filter((list) => typeof list !== 'string'),
     ...[numTurns, toolCallCounts, globalTokenNum].filter((list) => list !== undefined),
   ];
   const text = new TextEncoder().encode(JSON.stringify(header, infinitiesSpelled));
@@ -96,7 +99,8 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
   const header = headerOf(where, new TextDecoder().decode(new Uint8Array(buffer, PREFIX, headerBytes)));
   if (typeof header === 'string') return refuse(`bytes with ${header}`);
   const { rows, tables: count, unknownLengths, hasNumTurns, hasToolCallCounts, globalTokens } = header;
-  const columns = (unknownLengths === undefined ? 2 : 0) + Number(hasNumTurns) + Number(hasToolCallCounts);
+  const known = 2 - Object.keys(unknownLengths).length;
+  const columns = known + Number(hasNumTurns) + Number(hasToolCallCounts);
   const numbers = rows * (count * MomentsTable.WIDTH + columns) + (globalTokens ?? 0);
   if (bodyAt + 8 * numbers !== byteLength) return refuse('a part of them, or more');
 
@@ -124,9 +128,9 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
     tables: Object.fromEntries(
       Object.entries(channels).map(([family, places]) => [family as TensorFamily, tablesOf(places)]),
     ),
-    lengths: unknownLengths ?? {
-      prompt: counts('prompt tokens', rows),
-      response: counts('response tokens', rows),
+    lengths: {
+      prompt: unknownLengths.prompt ?? counts('prompt tokens', rows),
+      response: unknownLengths.response ?? counts('response tokens', rows),
     },
     numTurns: hasNumTurns ? counts('turns', rows) : undefined,
     toolCallCounts: hasToolCallCounts ? counts('tool calls', rows) : undefined,

@@ -3,8 +3,14 @@ import { MissingInputError, ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../../kernels/arguments.js';
 import type { MomentsTable } from '../../kernels/index.js';
 import type { RolloutBatch } from '../batch.js';
-import { type DataTables, type LengthCaps, dataMetricsOf, dataPlan } from '../data.js';
-import type { NamedMask } from '../existing-tokens.js';
+import {
+  type DataRows,
+  type DataTables,
+  type LengthCaps,
+  dataMetricsOf,
+  dataPlan,
+  hasRowMetrics,
+} from '../data.js';
 import { type DebugTables, debugMetricsOf, debugPlan } from '../debug.js';
 import {
   type GroupId,
@@ -15,7 +21,7 @@ import {
 } from '../groups.js';
 import { klMetricsOf, klPlan } from '../kl.js';
 import type { RowFacts } from '../lengths.js';
-import type { Plan } from '../plan.js';
+import type { MissingInput, PartialPlan, Plan } from '../plan.js';
 import { type PolicyMetricsOptions, policyMetricsOf, policyPlan } from '../policy.js';
 import { type RolloutCorrectionOptions, correctionSettings } from '../rollout-correction/options.js';
 import { type CorrectionTables, correctionReport, rolloutCorrectionPlan } from '../rollout-correction.js';
@@ -53,13 +59,19 @@ export interface FamilyOptions extends LengthCaps {
 
 /** What a part of a step is computed from. */
 export interface StepStateOptions extends FamilyOptions {
-  /** Whether there is a critic. Default: whether the batch has values. */
+  /**
+   * Whether there is a critic: with true, values and returns that the batch lacks are an error, with false nothing is said
+   * of values. Default: what the batch has of them.
+   */
   readonly useCritic?: boolean | undefined;
   /** The prompt of every row, for the metrics of `computeGroupMetrics`. */
   readonly groups?: ArrayLike<GroupId> | undefined;
   /** The families that are wanted; default all. Those that are not are not looked at. */
   readonly families?: readonly StepFamily[] | undefined;
-  /** Told of every family that is wanted and left out, and why. */
+  /**
+   * Called with every family that is wanted and left out, or of which some keys are, and the inputs that it lacks. Without
+   * it a warning says so, once for every set of inputs.
+   */
   readonly onSkipped?: ((family: StepFamily, reason: string) => void) | undefined;
 }
 
@@ -111,49 +123,56 @@ export function assertStateOptions(where: string, options: StepStateOptions): vo
   });
 }
 
-/** Why a family is missing. */
+/** Why a family is missing, or some of its keys are. */
 export type Skipped = Readonly<Partial<Record<StepFamily, string>>>;
 
-/** What the families ask of the response part, and which have no inputs for it. */
+/** What the families ask of the response part, and what those that lack an input leave out. */
 export interface FamilyPlans {
   readonly plans: Readonly<Partial<Record<TensorFamily, Plan<unknown>>>>;
   readonly skipped: Partial<Record<StepFamily, string>>;
 }
 
-/** What is known of the rows before a family is planned. */
-interface KnownRows {
-  /** The input that the lengths of the rows lack, if they lack one. */
-  readonly lengths: MissingInputError | undefined;
-  /** See `withExistingTokens`. */
-  readonly existing: NamedMask | undefined;
-}
-
 /**
- * Plans all wanted families.
+ * Plans all wanted families, as far as the batch allows.
  *
- * @throws as the single functions do for inputs and options that do not fit; what lacks an input is skipped instead
+ * @throws as the single functions do for inputs and options that do not fit; what lacks an input is skipped instead,
+ *   unless the options say that it must be there
  */
 export function planFamilies(
   where: string,
   batch: RolloutBatch,
   options: StepStateOptions,
-  { lengths, existing }: KnownRows,
+  rows: DataRows,
 ): FamilyPlans {
-  const { semantics = 'recommended', useCritic = batch.values !== undefined } = options;
+  const { semantics = 'recommended', useCritic } = options;
   const { maxResponseLength, maxModelLength, rightAbove, groups, families } = options;
   const plans: Partial<Record<TensorFamily, Plan<unknown>>> = {};
   const skipped: Partial<Record<StepFamily, string>> = {};
+  const isWanted = (family: TensorFamily): boolean => families?.includes(family) !== false;
   const offer = (family: TensorFamily, make: () => Plan<unknown> | string): void => {
-    if (families?.includes(family) === false) return;
+    if (!isWanted(family)) return;
     const made = unlessMissing(make);
     if (made instanceof MissingInputError) skipped[family] = reasonOf(made);
     else if (typeof made === 'string') skipped[family] = made;
     else plans[family] = made;
   };
-  offer('data', () => {
-    if (lengths !== undefined) throw lengths;
-    return dataPlan(batch, existing, { useCritic, maxResponseLength, maxModelLength, semantics }, where);
-  });
+  const offerParts = (
+    family: TensorFamily,
+    make: () => PartialPlan<unknown>,
+    hasMore: () => boolean = () => false,
+  ): void => {
+    if (!isWanted(family)) return;
+    const { plan, missing } = make();
+    const required = missing.find(({ isRequired = false }) => isRequired);
+    if (required !== undefined) throw required.error;
+    if (missing.length > 0) skipped[family] = missing.map(reasonOfPart).join('; ');
+    if (Object.keys(plan.channels).length > 0 || hasMore()) plans[family] = plan;
+  };
+  offerParts(
+    'data',
+    () => dataPlan(batch, rows, { useCritic, maxResponseLength, maxModelLength, semantics }, where),
+    () => hasRowMetrics(batch, rows),
+  );
   offer(
     'varianceProxy',
     () =>
@@ -179,7 +198,7 @@ export function planFamilies(
   offer('groups', () =>
     groups === undefined
       ? 'options.groups is missing'
-      : groupPlan(batch, existing, groups, { rightAbove }, where),
+      : groupPlan(batch, rows.existing, groups, { rightAbove }, where),
   );
   return { plans, skipped };
 }
@@ -196,6 +215,10 @@ export function unlessMissing<T>(make: () => T): T | MissingInputError {
 
 export function reasonOf({ input, expected }: MissingInputError): string {
   return `${input ?? 'an input'} is missing: expected ${expected}`;
+}
+
+function reasonOfPart({ error, keys }: MissingInput): string {
+  return `${reasonOf(error)}, for ${keys}`;
 }
 
 /** What rows are finished with: facts of the rows, and of the step as a whole. */

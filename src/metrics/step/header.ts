@@ -1,5 +1,6 @@
 /** The header of a state's bytes: what it says, and what must hold of it for the state to be one that a step made. */
 import { TensortallyError } from '../../errors.js';
+import { dataChannels } from '../data.js';
 import { correctionChannels } from '../rollout-correction.js';
 import { correctionSettings } from '../rollout-correction/options.js';
 import type { StateContents } from './contents.js';
@@ -15,8 +16,8 @@ export interface Header extends Pick<
   /** By family and channel, which of the tables. */
   readonly channels: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly tables: number;
-  /** Why the lengths are unknown; undefined if they follow. */
-  readonly unknownLengths?: string;
+  /** Why lengths are unknown; those that are not here follow. */
+  readonly unknownLengths: { readonly prompt?: string; readonly response?: string };
   readonly hasNumTurns: boolean;
   readonly hasToolCallCounts: boolean;
   /** The groups of the rows, each with its type before it, see encoding.ts. */
@@ -53,7 +54,9 @@ const PARTS: { readonly [K in keyof Required<Header>]: (x: unknown) => boolean }
   options: isRecord,
   channels: (x) =>
     isRecord(x) && Object.values(x).every((own) => isRecord(own) && Object.values(own).every(isCount)),
-  unknownLengths: unless(isText),
+  unknownLengths: (x) =>
+    isRecord(x) &&
+    Object.entries(x).every(([part, why]) => (part === 'prompt' || part === 'response') && isText(why)),
   hasNumTurns: isFlag,
   hasToolCallCounts: isFlag,
   groups: unless(listOf(isGroup)),
@@ -69,12 +72,10 @@ export function faultOf(where: string, given: unknown): string | undefined {
     if (!holds(given[part])) return `a header whose ${part} is none`;
   }
   const header = given as unknown as Header;
-  const { rows, groups, channels, unknownLengths } = header;
+  const { rows, groups, channels } = header;
   if (groups !== undefined && groups.length !== rows) return `${groups.length} groups for ${rows} rows`;
   if ((groups === undefined) !== (channels.groups === undefined))
     return 'groups without metrics, or without ids';
-  if (unknownLengths !== undefined && channels.data !== undefined)
-    return 'data metrics of rows without lengths';
   try {
     effectiveOptions(where, header.options, header.families);
   } catch (error) {
@@ -92,29 +93,54 @@ function channelFault(
   where: string,
   family: string,
   own: Readonly<Record<string, number>>,
-  { tables, options }: Header,
+  { tables, options, skipped }: Header,
 ): string | undefined {
   if (!(tensorFamilies as readonly string[]).includes(family)) return `the family ${family}`;
   const found = Object.keys(own).sort();
   const beyond = found.find((channel) => own[channel]! >= tables);
   if (beyond !== undefined) return `table ${own[beyond]} of ${tables} for ${family}`;
-  const isFitting = channelSets(where, family as TensorFamily, options).some((set) =>
+  const parts = PARTIAL_FAMILIES[family];
+  if (parts !== undefined) {
+    const isExplained = parts.whole.every((channel) => channel in own) || family in skipped;
+    return isExplained && parts.areFitting(found)
+      ? undefined
+      : `the channels ${found.join(', ')} for ${family}`;
+  }
+  const isFitting = channelSets(where, family as Exclude<TensorFamily, 'data'>, options).some((set) =>
     typeof set === 'function' ? found.every(set) : [...set].sort().join('\n') === found.join('\n'),
   );
   return isFitting ? undefined : `the channels ${found.join(', ')} for ${family}`;
 }
 
+/** Families whose channels are there as far as the batch allows. */
+const PARTIAL_FAMILIES: Readonly<
+  Record<
+    string,
+    | {
+        /** What is always there, unless the state says why not. */
+        readonly whole: readonly string[];
+        readonly areFitting: (channels: readonly string[]) => boolean;
+      }
+    | undefined
+  >
+> = {
+  data: {
+    whole: ['score', 'rewards', 'advantages'],
+    areFitting: (channels) => {
+      const has = (channel: string): boolean => channels.includes(channel);
+      const areKnown = channels.every((channel) => (dataChannels as readonly string[]).includes(channel));
+      return areKnown && has('errors') === (has('returns') && has('values'));
+    },
+  },
+};
+
 /** What the channels of a family can be: one of these sets, or names of which all hold. */
 function channelSets(
   where: string,
-  family: TensorFamily,
+  family: Exclude<TensorFamily, 'data'>,
   options: FamilyOptions,
 ): readonly (readonly string[] | ((channel: string) => boolean))[] {
   switch (family) {
-    case 'data': {
-      const always = ['score', 'rewards', 'advantages', 'returns'];
-      return [always, [...always, 'values', 'errors']];
-    }
     case 'varianceProxy': {
       const always = ['advantages', 'power'];
       return [always, [...always, 'weightedPower', 'weights']];

@@ -6,12 +6,11 @@
  */
 import { ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../../kernels/arguments.js';
-import type { RowLengths } from '../lengths.js';
 import type { Metrics } from '../statistics.js';
 import { stepSeconds, throughputOf } from '../throughput.js';
 import { type TimingRaw, assertTimings, timingsOf } from '../timing.js';
 import { assertVarianceProxyOptions } from '../variance-proxy.js';
-import { type StateContents, differenceOf, mergedContents } from './contents.js';
+import { type StateContents, differenceOf, knownLengths, mergedContents } from './contents.js';
 import { decodeState, encodeState } from './encoding.js';
 import { type Skipped, type StepFamily, type TensorFamily, finishFamily } from './families.js';
 
@@ -52,7 +51,7 @@ export class StepState {
     return this.#contents.rows;
   }
 
-  /** Why a family that looks at tensors is missing. */
+  /** Why a family that looks at tensors is missing, or some of its keys are. */
   get skipped(): Skipped {
     return this.#contents.skipped;
   }
@@ -67,7 +66,7 @@ export class StepState {
     assertFacts(METRICS, facts, 'facts');
     const { lengths, tables, options, groups = [], globalTokenNum } = this.#contents;
     const { responseWidth, promptWidth, numTurns, toolCallCounts } = this.#contents;
-    const known = typeof lengths === 'string' ? NO_LENGTHS : lengths;
+    const known = knownLengths(lengths);
     const rows = { lengths: known, responseWidth, promptWidth, numTurns, toolCallCounts };
     const { gradientNorm, timing, nGpus } = facts;
     const metrics: Metrics = {};
@@ -75,16 +74,12 @@ export class StepState {
       const finishing = { rows, groups, options, gradientNorm };
       Object.assign(metrics, finishFamily(METRICS, family as TensorFamily, own, finishing));
     }
-    const skipped = skippedOfHost(this.#contents, facts);
-    const wants = (family: StepFamily): boolean =>
-      skipped[family] === undefined && this.#contents.families?.includes(family) !== false;
-    if (wants('timing')) {
-      Object.assign(metrics, timingsOf(timing!, known, options.semantics ?? 'recommended'));
+    const isWanted = (family: StepFamily): boolean => this.#contents.families?.includes(family) !== false;
+    if (timing !== undefined && isWanted('timing')) {
+      Object.assign(metrics, timingsOf(timing, known, options.semantics ?? 'recommended'));
     }
-    if (wants('throughput')) {
-      const seconds = stepSeconds(METRICS, timing!, nGpus!);
-      const tokens = globalTokenNum && { globalTokenNum };
-      Object.assign(metrics, throughputOf(tokens ?? {}, known, seconds, nGpus!));
+    if (timing !== undefined && isWanted('throughput')) {
+      Object.assign(metrics, throughputOf({ globalTokenNum }, known, timing.step, nGpus));
     }
     return metrics;
   }
@@ -134,9 +129,6 @@ export class StepState {
   }
 }
 
-/** For states whose lengths nobody knows; whoever needs them is left out. */
-const NO_LENGTHS: RowLengths = { prompt: new Float64Array(), response: new Float64Array() };
-
 /**
  * @param as what the caller knows the facts as
  * @throws ValueError for facts that are none
@@ -149,24 +141,29 @@ export function assertFacts(where: string, facts: StepFacts, as: 'facts' | 'opti
   if (nGpus !== undefined) stepSeconds(where, { step: 1 }, nGpus, `${as}.nGpus`);
 }
 
-/** Why there are no metrics of time. */
+/** Why metrics of time are missing. */
 export function skippedOfHost(
   { lengths, globalTokenNum, families }: Pick<StateContents, 'lengths' | 'globalTokenNum' | 'families'>,
   { timing, nGpus }: StepFacts,
 ): Skipped {
-  const unknown = typeof lengths === 'string' ? lengths : undefined;
   const skipped: Partial<Record<StepFamily, string>> = {};
-  const skip = (family: StepFamily, reason: string | undefined): void => {
-    if (reason !== undefined && families?.includes(family) !== false) skipped[family] = reason;
+  const skip = (family: StepFamily, reasons: readonly (string | undefined)[]): void => {
+    const given = reasons.filter((reason) => reason !== undefined);
+    if (given.length > 0 && families?.includes(family) !== false) skipped[family] = given.join('; ');
   };
-  const untimed = timing === undefined ? 'options.timing is missing' : undefined;
-  skip('timing', untimed ?? unknown);
-  const uncounted = nGpus === undefined ? 'options.nGpus is missing' : undefined;
-  const withoutStep =
-    timing?.step === undefined
+  if (timing === undefined) {
+    skip('timing', ['options.timing is missing']);
+    skip('throughput', ['options.timing is missing']);
+    return skipped;
+  }
+  const unknown = [lengths.response, lengths.prompt].find((list) => typeof list === 'string');
+  skip('timing', [unknown && `${unknown}, for timing_per_token_ms/*`]);
+  skip('throughput', [
+    nGpus === undefined ? 'options.nGpus is missing' : undefined,
+    globalTokenNum === undefined ? unknown : undefined,
+    timing.step === undefined
       ? 'timingRaw.step is missing: expected the seconds of the whole step'
-      : undefined;
-  const withoutTokens = globalTokenNum === undefined ? unknown : undefined;
-  skip('throughput', untimed ?? uncounted ?? withoutTokens ?? withoutStep);
+      : undefined,
+  ]);
   return skipped;
 }

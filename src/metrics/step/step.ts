@@ -23,8 +23,8 @@ import {
   planFamilies,
   reasonOf,
   stateKinds,
-  unlessMissing,
 } from './families.js';
+import { tellSkipped } from './notices.js';
 import { type StepFacts, StepState, assertFacts, factKinds, skippedOfHost } from './state.js';
 
 /** Options of `computeStepMetrics`: what to compute, and what is known of the step as a whole. */
@@ -37,13 +37,13 @@ const WHERE = 'computeStepMetrics';
  * `computeThroughputMetrics`, `computeVarianceProxyMetrics`, `computeRolloutCorrection`, `computeDebugMetrics`,
  * `computePolicyMetrics`, `computeKlMetrics` and `computeGroupMetrics`, under the same keys and with the same values.
  *
- * Tensors are read once however many metrics are made of them, and there is one read-back. What lacks an input is left
- * out, and `onSkipped` says why; an input that does not fit, or an option that makes no sense, is refused as the single
- * functions refuse it, and so is a batch of which nothing can be said.
+ * Tensors are read once however many metrics are made of them, and there is one read-back. Keys that lack an input are
+ * left out one by one, and `onSkipped` or a warning says why; an input that does not fit, or an option that makes no
+ * sense, is refused as the single functions refuse it, and so is a batch of which nothing can be said.
  *
  * @param batch see the single functions; response_mask is what most of them need
  * @returns plain numbers; undefined ones are NaN
- * @throws MissingInputError if no family has its inputs; ShapeError, DtypeError, DisposedTensorError, ValueError,
+ * @throws MissingInputError if no key has its inputs, and for a critic that `useCritic` asks for; ShapeError, DtypeError, DisposedTensorError, ValueError,
  *   BackendError
  * @source verl, trainer/ppo/ray_trainer.py, fit
  * @example
@@ -102,9 +102,7 @@ function launchState(
 ): Pending<StepState> {
   assertBatch(where, batch);
   const { semantics = 'recommended', families, onSkipped } = options;
-  const found = unlessMissing(() => lengthsSource(where, batch, usesLengthColumns(semantics)));
-  const unknown = found instanceof MissingInputError ? found : undefined;
-  const source = found instanceof MissingInputError ? NO_LENGTHS : found;
+  const lengths = lengthsSource(where, batch, usesLengthColumns(semantics));
   const isWanted = (family: StepFamily): boolean => families?.includes(family) !== false;
   const groups = options.groups && Array.from(options.groups);
   const own = kept(options);
@@ -121,41 +119,48 @@ function launchState(
     globalTokenNum: batch.globalTokenNum && Float64Array.from(batch.globalTokenNum),
   };
   const launch = (existing: NamedMask | undefined): Pending<StepState> => {
-    const { plans, skipped: ofTensors } = planFamilies(where, batch, options, { lengths: unknown, existing });
-    const { globalTokenNum } = batch;
-    const reason = unknown && reasonOf(unknown);
-    const host = { lengths: reason ?? NOT_YET, globalTokenNum: globalTokenNum && NONE, families };
-    const ofHost = facts === undefined ? {} : skippedOfHost(host, facts);
+    const { plans, skipped: ofTensors } = planFamilies(where, batch, options, { lengths, existing });
+    const reasons = { prompt: reasonOfLength(lengths.prompt), response: reasonOfLength(lengths.response) };
+    const areLengthsKnown = { prompt: reasons.prompt ?? NONE, response: reasons.response ?? NONE };
+    const { globalTokenNum } = known;
+    const ofHost =
+      facts === undefined ? {} : skippedOfHost({ lengths: areLengthsKnown, globalTokenNum, families }, facts);
     const skipped: Skipped = { ...ofTensors, ...ofHost };
-    for (const [family, why] of Object.entries(skipped)) onSkipped?.(family as StepFamily, why);
-    const ofTime = (['timing', 'throughput'] as const).filter(
-      (family) => isWanted(family) && !(family in ofHost),
-    );
-    const isSilent = facts === undefined ? reason !== undefined : ofTime.length === 0;
-    if (Object.keys(plans).length === 0 && isSilent) throw nothingToCompute(where, skipped);
+    const isTimed = facts?.timing !== undefined && (isWanted('timing') || isWanted('throughput'));
+    const tellsTokens = Object.values(reasons).includes(undefined) || globalTokenNum !== undefined;
+    const isSilent = facts === undefined ? !tellsTokens : !isTimed;
+    if (Object.keys(plans).length === 0 && isSilent) {
+      for (const [family, why] of Object.entries(skipped)) onSkipped?.(family as StepFamily, why);
+      throw nothingToCompute(where, skipped);
+    }
+    tellSkipped(where, skipped, onSkipped);
 
     const planned = Object.entries(plans).map(([family, plan]) => ({ family, plan: unfinished(plan) }));
     const contents = { ...known, skipped: ofTensors, groups: plans.groups && groups };
     const asked = planned.map(({ plan }) => plan);
-    return runWithLengths<readonly FamilyTables[]>(where, batch, source, asked).map(
-      ([tables, lengths]) =>
+    return runWithLengths<readonly FamilyTables[]>(where, batch, lengths, asked).map(
+      ([tables, found]) =>
         new StepState({
           ...contents,
           tables: Object.fromEntries(planned.map(({ family }, i) => [family, tables[i]!])),
-          lengths: reason ?? lengths,
+          lengths: {
+            prompt: found.prompt ?? areLengthsKnown.prompt,
+            response: found.response ?? areLengthsKnown.response,
+          },
         }),
     );
   };
-  const asksWhichExist =
-    (isWanted('data') && semantics === 'recommended') || (isWanted('groups') && groups !== undefined);
+  const needsExisting =
+    isWanted('data') && (semantics === 'recommended' || lengths.response instanceof MissingInputError);
+  const asksWhichExist = needsExisting || (isWanted('groups') && groups !== undefined);
   return asksWhichExist ? withExistingTokens(where, batch, launch) : launch(undefined);
 }
 
 const NONE = new Float64Array();
-/** Lengths that are known once they are read. */
-const NOT_YET = { prompt: NONE, response: NONE };
-/** For batches whose lengths nobody knows; whoever needs them is left out. */
-const NO_LENGTHS: LengthsSource = { prompt: () => Pending.of(NONE), response: () => Pending.of(NONE) };
+
+function reasonOfLength(source: LengthsSource[keyof LengthsSource]): string | undefined {
+  return source instanceof MissingInputError ? reasonOf(source) : undefined;
+}
 
 /** The plan that ends with the rows themselves. */
 function unfinished({ inputs, masks, channels }: Plan<unknown>): Plan<FamilyTables> {

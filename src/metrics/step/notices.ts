@@ -1,0 +1,31 @@
+/** What a step left out, told to whoever asked to hear it, and otherwise once. */
+import type { Skipped, StepFamily } from './families.js';
+
+/** Sets of left-out inputs that were told; who has this many knows. */
+const MOST = 100;
+const told = new Set<string>();
+
+/**
+ * Tells what was left out: to `onSkipped`, or without one in a warning, once for every set of inputs.
+ *
+ * @param where the public function
+ */
+export function tellSkipped(
+  where: string,
+  skipped: Skipped,
+  onSkipped: ((family: StepFamily, reason: string) => void) | undefined,
+): void {
+  const reasons = Object.entries(skipped);
+  if (onSkipped !== undefined) {
+    for (const [family, reason] of reasons) onSkipped(family as StepFamily, reason);
+    return;
+  }
+  const text = reasons.map(([family, reason]) => `${family}: ${reason}`).join('\n  ');
+  if (reasons.length === 0 || told.has(text) || told.size >= MOST) return;
+  told.add(text);
+  process.emitWarning(
+    `${where} left out what the batch and the options do not allow:\n  ${text}\n` +
+      'Name the families that are wanted in options.families, or pass options.onSkipped to hear of it yourself.',
+    { type: 'TensortallyWarning', code: 'TENSORTALLY_LEFT_OUT' },
+  );
+}
