@@ -24,6 +24,7 @@ import {
   registerWebGpu,
   webGpuPackageVersion,
 } from './webgpu-boot.js';
+import { webGpuDevice } from './webgpu-device.js';
 
 /** Why a backend was or was not chosen. */
 export interface BackendChoice {
@@ -230,6 +231,8 @@ async function activate(name: BackendName): Promise<void> {
   if (activated && activeName() === name) {
     // On first use tfjs' cpu backend prints an advertisement for its node package; the report says it better.
     if (name === 'cpu') (tf.backend() as unknown as { firstUse: boolean }).firstUse = false;
+    // Listens for faults from here on, also for those that come before the first kernel of ours.
+    if (name === 'webgpu') webGpuDevice(tf.backend());
     return;
   }
   throw new BackendError(

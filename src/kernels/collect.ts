@@ -10,8 +10,11 @@ import { assertFunction, kindOf } from './arguments.js';
 
 /** Brings blocks of one device to the host. One call is one transfer. */
 export interface BlockReader<H = unknown> {
-  /** Contents of the blocks behind `handles`, in order, as the kernel wrote them. */
-  read(handles: readonly H[]): Promise<ArrayBuffer[]>;
+  /**
+   * Contents of the blocks behind `handles`, in order, as the kernel wrote them; an error in place of those that are not
+   * to be trusted. It rejects if it has none of them.
+   */
+  read(handles: readonly H[]): Promise<readonly (ArrayBuffer | Error)[]>;
   /** Frees the device memory of one block. */
   release(handle: H): void;
 }
@@ -50,7 +53,11 @@ export class DeviceBlock<H = unknown> {
         for (const handle of handles) reader.release(handle);
       });
       group.forEach((block, i) => {
-        block.#contents = read.then((contents) => contents[i]!);
+        block.#contents = read.then((contents) => {
+          const content = contents[i]!;
+          if (content instanceof Error) throw content;
+          return content;
+        });
         // Whoever awaits the Pending sees the failure; this only keeps a second, unread view of it quiet.
         block.#contents.catch(() => undefined);
       });

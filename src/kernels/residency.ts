@@ -8,6 +8,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import { BackendError, DisposedTensorError, DtypeError, MissingInputError } from '../errors.js';
 import type { BackendName } from './backend-names.js';
 import { kindOf } from './arguments.js';
+import { assertSound } from './webgpu-faults.js';
 
 /** A named input of a public function: the name is what error messages call it. */
 export interface NamedTensor {
@@ -91,7 +92,7 @@ export function assertNumericTensor(where: string, name: string, value: unknown)
 /**
  * The one backend that holds all of `tensors`.
  *
- * @throws BackendError naming two inputs and their backends if they live apart
+ * @throws BackendError naming two inputs and their backends if they live apart, or the input that a fault of a GPU spoilt
  */
 export function commonBackend(where: string, tensors: readonly NamedTensor[]): ResidentBackend {
   const { tensorInfo } = engineInternals().state;
@@ -108,6 +109,7 @@ export function commonBackend(where: string, tensors: readonly NamedTensor[]): R
       remedy: `create both on one backend, or copy one: tf.tensor(await ${stranger.name}.data(), ${stranger.name}.shape) while "${home}" is active`,
     });
   }
+  for (const { name, tensor } of tensors) assertSound(where, name, tensor.dataId);
   return { name: registeredName(backend), backend };
 }
 

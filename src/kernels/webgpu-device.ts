@@ -3,13 +3,15 @@
  *
  * WebGPU reports errors asynchronously, and tfjs listens to none of them: a launch that failed validation leaves
  * zeros or stale numbers behind a resolved promise. Here whatever makes something on the device, and every read-back,
- * runs inside error scopes; the rest is heard as uncaptured errors. A fault becomes a BackendError at the next
- * read-back instead of a wrong number.
+ * runs inside error scopes; the rest is heard as uncaptured errors. A fault becomes a BackendError for every result that
+ * was launched before it, instead of a wrong number; see webgpu-faults.ts.
  */
 import type { DataType, KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import type { BlockReader } from './collect.js';
 import { BufferPool } from './webgpu-buffers.js';
+import { CommandStream } from './webgpu-commands.js';
+import { FaultLog, faultError, keepTrack } from './webgpu-faults.js';
 import {
   BufferUsage,
   type GpuError,
@@ -20,7 +22,6 @@ import {
   isSoftwareAdapter,
 } from './webgpu-internals.js';
 import { DeviceBuffer, type Launch, Launcher } from './webgpu-launch.js';
-import { DeviceWork } from './webgpu-work.js';
 
 export type { GpuLimits } from './webgpu-internals.js';
 export { type Binding, DeviceBuffer, type Launch } from './webgpu-launch.js';
@@ -49,21 +50,31 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
   readonly #staging: BufferPool;
   /** Error scopes whose outcome the device has not told yet. */
   readonly #openScopes = new Set<Promise<void>>();
-  /** What stays on the device and no read-back has proven yet. */
-  readonly #unproven = new Set<DeviceWork>();
-  #fault: GpuError | undefined;
+  readonly #faults = new FaultLog();
+  /** Results that wait to be read or released. */
+  readonly #waiting = new Set<DeviceBuffer>();
+  readonly #commands: CommandStream;
   #lost: string | undefined;
 
   constructor(backend: TfjsWebGpuBackend) {
     assertInternals(backend);
     this.#backend = backend;
     this.#launcher = new Launcher(backend);
+    this.#commands = new CommandStream(backend, this.#faults, (submit, settle) => {
+      // Of a fault that all work up to now is refused for, nobody has to hear again.
+      const isNoted = this.#faults.faultSince(this.#faults.latest) !== undefined;
+      const note = this.#noting();
+      this.#scoped(submit, (fault) => {
+        if (!isNoted) note(fault);
+        settle(fault);
+      });
+    });
     const pool = (usage: number): BufferPool =>
       new BufferPool((size) => this.#scoped(() => backend.device.createBuffer({ size, usage })));
     this.#results = pool(BufferUsage.STORAGE | BufferUsage.COPY_SRC);
     this.#staging = pool(BufferUsage.COPY_DST | BufferUsage.MAP_READ);
     backend.device.addEventListener('uncapturederror', ({ error }) => {
-      this.#fault ??= error;
+      this.#noteFault(error, this.#faults.latest);
     });
     void backend.device.lost.then(({ reason, message }) => {
       this.#lost = [reason, message].filter((part) => part !== '').join(': ') || 'no reason given';
@@ -109,24 +120,59 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
 
   /** Device memory of at least `bytes` bytes with any contents, to be released by the caller. */
   acquire(bytes: number): DeviceBuffer {
-    return new DeviceBuffer(this.#results.acquire(bytes), bytes);
+    this.#commands.leaveFault();
+    const number = this.#faults.begin();
+    const made = new DeviceBuffer(this.#results.acquire(bytes), bytes, number);
+    this.#waiting.add(made);
+    return made;
   }
 
   /** Records a launch. What it binds may be disposed or released as soon as this returns. */
   launch(launch: Launch): void {
+    this.#commands.leaveFault();
     const prepared = this.#launcher.find(launch) ?? this.#scoped(() => this.#launcher.prepare(launch));
     this.#launcher.record(launch, prepared);
   }
 
-  /** To be called before launches whose results stay on the device for more than the next read-back. */
-  beginWork(): DeviceWork {
-    return new DeviceWork(this.#unproven);
+  /**
+   * Launches what makes tensors that stay on the device: using them is refused if a fault may have spoilt them.
+   *
+   * @param body launches all that `made` needs
+   */
+  making(made: readonly TensorInfo[], body: () => void): void {
+    this.#commands.leaveFault();
+    this.#faults.begin();
+    body();
+    for (const { dataId } of made) keepTrack(this.#faults, dataId);
   }
 
-  /** Contents of the buffers behind `blocks`, in order: one submit, one mapping. */
-  async read(blocks: readonly DeviceBuffer[]): Promise<ArrayBuffer[]> {
+  /**
+   * Contents of the buffers behind `blocks`, in order: one submit, one mapping. An error stands for the contents of a
+   * block that was launched before a fault.
+   */
+  async read(blocks: readonly DeviceBuffer[]): Promise<(ArrayBuffer | BackendError)[]> {
     if (this.#lost !== undefined) throw this.#deviceLost();
+    const usable = blocks.filter((block) => this.#refusalOf(block) === undefined);
+    const contents = usable.length === 0 ? [] : await this.#copy(usable);
+    const unheard = this.#faults.takeUnheard();
+    return blocks.map((block) => {
+      const refusal = this.#refusalOf(block);
+      if (refusal !== undefined) return refusal;
+      // Nothing in flight was there to tell of it.
+      if (unheard !== undefined) return faultError(unheard.message, unheard);
+      return contents[usable.indexOf(block)]!;
+    });
+  }
+
+  release(block: DeviceBuffer): void {
+    this.#waiting.delete(block);
+    this.#results.release(block.buffer);
+  }
+
+  /** @throws BackendError for a lost device, and for a mapping that failed without a fault */
+  async #copy(blocks: readonly DeviceBuffer[]): Promise<ArrayBuffer[]> {
     const backend = this.#backend;
+    this.#commands.leaveFault();
     const total = blocks.reduce((sum, { size }) => sum + size, 0);
     const staging = this.#staging.acquire(total);
     this.#scoped(() => {
@@ -134,24 +180,28 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
       backend.endComputePassEncoder();
       let offset = 0;
       for (const { buffer, size } of blocks) {
-        backend.commandEncoder.copyBufferToBuffer(buffer, 0, staging, offset, size);
+        backend.commandEncoder!.copyBufferToBuffer(buffer, 0, staging, offset, size);
         offset += size;
       }
       backend.submitQueue();
     });
-    const submitted = [...this.#unproven];
+    const submitted = this.#faults.latest;
     // Everything that was recorded is submitted, so nothing waiting to be used again is in use.
     this.#results.trim();
     this.#staging.trim();
     const [mapping] = await Promise.allSettled([staging.mapAsync(MAP_READ, 0, total)]);
-    try {
-      await this.#checkFaults(); // first: a failed mapping is only the symptom of a fault
-      if (mapping.status === 'rejected') throw this.#faultError(String(mapping.reason), mapping.reason);
-    } catch (error) {
+    // What the device says of the work is heard before its result is believed.
+    await Promise.all(this.#openScopes);
+    if (this.#lost !== undefined || mapping.status === 'rejected') {
       staging.destroy();
-      throw error;
+      if (this.#lost !== undefined) throw this.#deviceLost();
+      const fault = this.#faults.faultSince(submitted);
+      // A failed mapping is only the symptom of a fault.
+      if (fault !== undefined) throw faultError(fault.message, fault);
+      const reason: unknown = (mapping as PromiseRejectedResult).reason;
+      throw faultError(String(reason), reason);
     }
-    for (const work of submitted) work.forget();
+    if (this.#faults.faultSince(submitted) === undefined) this.#faults.prove(submitted);
     const bytes = staging.getMappedRange(0, total);
     let end = 0;
     const contents = blocks.map(({ size }) => bytes.slice(end, (end += size)));
@@ -160,12 +210,17 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
     return contents;
   }
 
-  release({ buffer }: DeviceBuffer): void {
-    this.#results.release(buffer);
+  #refusalOf({ number }: DeviceBuffer): BackendError | undefined {
+    const fault = this.#faults.faultSince(number);
+    return fault && faultError(fault.message, fault);
   }
 
-  /** Runs `body` inside error scopes whose outcome the next read-back reports. */
-  #scoped<T>(body: () => T): T {
+  /**
+   * Runs `body` inside error scopes.
+   *
+   * @param settle is called with what they report, later; by default a fault concerns all work up to now
+   */
+  #scoped<T>(body: () => T, settle = this.#noting()): T {
     const { device } = this.#backend;
     device.pushErrorScope('internal');
     device.pushErrorScope('out-of-memory');
@@ -173,48 +228,35 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
     try {
       return body();
     } finally {
-      for (let scope = 0; scope < 3; scope++) this.#watch(device.popErrorScope());
+      // A scope is only refused by a lost device, which #lost knows.
+      const scopes = [1, 2, 3].map((): Promise<GpuError | null> =>
+        device.popErrorScope().catch((): null => null),
+      );
+      const heard = Promise.all(scopes)
+        .then((errors) => {
+          settle(errors.find((error) => error !== null) ?? undefined);
+        })
+        .finally(() => this.#openScopes.delete(heard));
+      this.#openScopes.add(heard);
     }
   }
 
-  #watch(scope: Promise<GpuError | null>): void {
-    const heard = scope
-      .then(
-        (error) => {
-          if (error !== null) this.#fault ??= error;
-        },
-        () => undefined, // a scope is only refused by a lost device, which #lost knows
-      )
-      .finally(() => this.#openScopes.delete(heard));
-    this.#openScopes.add(heard);
+  #noting(): (fault: GpuError | undefined) => void {
+    const { latest } = this.#faults;
+    return (fault) => {
+      if (fault !== undefined) this.#noteFault(fault, latest);
+    };
   }
 
-  /** @throws BackendError if anything since the last check failed on the device */
-  async #checkFaults(): Promise<void> {
-    await Promise.all(this.#openScopes);
-    if (this.#lost !== undefined) throw this.#deviceLost();
-    const fault = this.#fault;
-    this.#fault = undefined;
-    if (fault === undefined) return;
+  /** @param until the latest work that it may concern */
+  #noteFault(error: GpuError, until: number): void {
+    const isHeard = [...this.#waiting].some(({ number }) => number <= until);
+    this.#faults.add(error, until, isHeard);
+    this.#commands.suspect(error);
     // What was made meanwhile may be invalid, and would go on failing.
     this.#launcher.forget();
     this.#results.forget();
     this.#staging.forget();
-    for (const work of this.#unproven) work.blame(firstLine(fault.message));
-    throw this.#faultError(fault.message, fault);
-  }
-
-  #faultError(message: string, cause: unknown): BackendError {
-    return new BackendError(
-      {
-        where: 'collect',
-        expected: 'the webgpu device to run without errors',
-        received: firstLine(message),
-        remedy:
-          'results since the last read-back are unusable; free device memory or pass fewer elements at once',
-      },
-      { cause },
-    );
   }
 
   #deviceLost(): BackendError {
@@ -225,9 +267,4 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
       remedy: 'restart the process, or call initBackend() and create the tensors again',
     });
   }
-}
-
-/** Dawn's messages go on with the calls that led there. */
-function firstLine(message: string): string {
-  return message.split('\n')[0]!;
 }

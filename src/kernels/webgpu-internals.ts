@@ -85,8 +85,15 @@ export interface GpuDevice {
 export interface TfjsWebGpuBackend {
   readonly device: GpuDevice;
   readonly tensorMap: {
-    get(dataId: object): { readonly dtype: DataType; readonly resource?: GpuBuffer | null };
+    get(dataId: object): {
+      readonly dtype: DataType;
+      resource?: GpuBuffer | null;
+      /** Numbers that are on the host. */
+      values?: ArrayLike<number> | null;
+    };
   };
+  readonly bufferManager: { acquireBuffer(size: number, usage: number): GpuBuffer };
+  /** Absent while nothing is recorded. */
   readonly commandEncoder: {
     beginComputePass(): GpuPass;
     copyBufferToBuffer(
@@ -96,7 +103,7 @@ export interface TfjsWebGpuBackend {
       toOffset: number,
       size: number,
     ): void;
-  };
+  } | null;
   computePassEncoder: GpuPass | null;
   /** Buffers that a recorded launch uses are kept until it is submitted. */
   readonly commandQueueOwnedIds: { add(dataId: object): unknown };
@@ -120,6 +127,7 @@ export const MAP_READ = 0x1;
 const FIELDS = [
   'uploadToGPU',
   'tensorMap',
+  'bufferManager',
   'submitQueue',
   'ensureCommandEncoderReady',
   'endComputePassEncoder',

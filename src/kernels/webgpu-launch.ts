@@ -19,6 +19,8 @@ export class DeviceBuffer {
     readonly buffer: GpuBuffer,
     /** Bytes in use, from the start. */
     readonly size: number,
+    /** Its number among the work of the device. */
+    readonly number: number,
   ) {}
 }
 
@@ -144,7 +146,7 @@ export class Launcher {
   record({ bindings, workgroups }: Launch, { pipeline, group }: Prepared): void {
     const backend = this.#backend;
     backend.ensureCommandEncoderReady();
-    const pass = (backend.computePassEncoder ??= backend.commandEncoder.beginComputePass());
+    const pass = (backend.computePassEncoder ??= backend.commandEncoder!.beginComputePass());
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, group);
     pass.dispatchWorkgroups(...workgroups);

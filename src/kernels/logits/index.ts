@@ -62,7 +62,7 @@ export const logitsKernels: Readonly<Record<BackendName, LogitsKernel>> = {
  * @returns four float32 tensors `[...]`; empty ones for no rows
  * @throws MissingInputError, DisposedTensorError, DtypeError, ShapeError or ValueError for inputs and options that do not
  *   fit; BackendError for tensors that live on two backends, or a row that the device cannot bind. A failed call leaves
- *   no tensor behind. A fault of a GPU shows, as always, at the next read-back
+ *   no tensor behind. Passes over what a fault of a GPU may have spoilt are refused; reading a tensor with `data()` is not
  * @source Milakov & Gimelshein 2018, "Online normalizer calculation for softmax", extended by s₂ and s₃; tolerances in
  *   docs/numerics.md, labels in docs/decisions/0007
  * @example

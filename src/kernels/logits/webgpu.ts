@@ -44,19 +44,21 @@ export const webgpuLogits: LogitsKernel = (request) => {
     dtype: 'float32',
   }));
   try {
-    for (const { offset, size, ...window } of windows) {
-      device.launch({
-        key: `logits ${Object.values(shape).join(' ')}`,
-        text: () => logitsShader(shape),
-        bindings: [
-          { source: logits, offset, size },
-          { source: labels },
-          ...statisticNames.map((name) => ({ source: results[name] })),
-        ],
-        uniforms: uniformsOf(window, temperature),
-        workgroups: device.gridOf(window.rows),
-      });
-    }
+    device.making(Object.values(results), () => {
+      for (const { offset, size, ...window } of windows) {
+        device.launch({
+          key: `logits ${Object.values(shape).join(' ')}`,
+          text: () => logitsShader(shape),
+          bindings: [
+            { source: logits, offset, size },
+            { source: labels },
+            ...statisticNames.map((name) => ({ source: results[name] })),
+          ],
+          uniforms: uniformsOf(window, temperature),
+          workgroups: device.gridOf(window.rows),
+        });
+      }
+    });
   } catch (error) {
     release(request, results);
     throw error;

@@ -7,7 +7,7 @@
 import type * as tf from '@tensorflow/tfjs-core';
 import { ReleasedError } from '../../errors.js';
 import { type RetainedTensor, assertNumericTensor } from '../residency.js';
-import type { DeviceWork } from '../webgpu-work.js';
+import { assertSound } from '../webgpu-faults.js';
 import type { MaskForm } from './forms.js';
 
 /** What a compact mask is made of. */
@@ -18,8 +18,6 @@ export interface MaskStorage {
   readonly bytes: number;
   /** How many elements it selects, where that was seen. */
   readonly selected?: number;
-  /** What a device did to make it, if that may turn out to have failed. */
-  readonly work?: DeviceWork;
 }
 
 /** A mask as passes take it. */
@@ -59,7 +57,6 @@ export class CompactMask {
   release(): void {
     const storage = this.#storage;
     this.#storage = undefined;
-    storage?.work?.forget();
     storage?.held.release();
   }
 
@@ -79,9 +76,9 @@ export class CompactMask {
         remedy: 'release a mask after the last call that uses it',
       });
     }
-    const { held, form, work } = this.#storage;
+    const { held, form } = this.#storage;
     assertNumericTensor(where, name, held.tensor);
-    work?.assertSound(where, name);
+    assertSound(where, name, held.tensor.dataId);
     return { tensor: held.tensor, form };
   }
 }

@@ -22,15 +22,15 @@ export const webgpuMask: MaskKernel = (backend, mask) => {
   }
   const device = webGpuDevice(backend);
   const held = newWords(backend, Math.ceil(mask.size / WORD_BITS));
-  const work = device.beginWork();
   try {
-    for (const part of partsOf(mask.size, device.limits)) pack(device, mask, held.tensor, part);
+    device.making([held.tensor], () => {
+      for (const part of partsOf(mask.size, device.limits)) pack(device, mask, held.tensor, part);
+    });
   } catch (error) {
-    work.forget();
     held.release();
     throw error;
   }
-  return { held, form: 'bits', bytes: ELEMENT_BYTES * held.tensor.size, work };
+  return { held, form: 'bits', bytes: ELEMENT_BYTES * held.tensor.size };
 };
 
 /** Words with any contents. */
