@@ -101,7 +101,9 @@ describe('a workgroup with counters of its own', () => {
     const [contents] = await gpu.read([table]);
     gpu.release(table);
     x.dispose();
-    expect([...histogramOfSlots(new Uint32Array(contents as ArrayBuffer))]).toEqual([{ value: number, count: size }]);
+    expect([...histogramOfSlots(new Uint32Array(contents as ArrayBuffer))]).toEqual([
+      { value: number, count: size },
+    ]);
   });
 });
 
