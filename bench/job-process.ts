@@ -31,7 +31,8 @@ async function measured(job: Job): Promise<JobMessage> {
   }
 }
 
-// Whoever asked is gone: nobody will read the result.
+// Whoever asked is gone, maybe while this process was loading: nobody will read the result.
+if (!process.connected) process.exit();
 process.once('disconnect', () => process.exit());
 
 process.once('message', (job) => {

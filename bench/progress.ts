@@ -32,6 +32,11 @@ export class Progress {
     if (this.#stream.isTTY === true) this.#stream.write('\r\x1b[K');
   }
 
+  /** A line that stays. */
+  note(text: string): void {
+    this.#stream.write(`${text}\n`);
+  }
+
   #line(): string {
     return `[${this.#job}/${this.#jobs}] ${this.#name}`;
   }

@@ -76,6 +76,8 @@ export async function runBench(
     if (message.kind === 'result') {
       results.push(message.result);
       if (!options.json) print(describeResult(message.result));
+      if (job.torch !== undefined && !message.result.checked.includes('torch'))
+        progress.note(`${job.scenario} has no torch peer: --torch changes nothing there`);
     } else if (message.kind !== 'progress') {
       const { scenario, size, backend } = job;
       const { kind: outcome, reason } = message;

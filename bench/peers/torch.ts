@@ -5,6 +5,7 @@
  * compared. The peer times itself; what its pipe takes is not counted.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -94,6 +95,29 @@ export class TorchPeer implements TimedWay {
   stop(): void {
     this.#child.kill();
   }
+}
+
+/**
+ * Refuses a Python that cannot import torch, before anything is measured.
+ *
+ * @throws BackendError with what that Python said
+ */
+export async function assertTorch(python: string): Promise<void> {
+  // With -c the first entry of the path is the working directory, whose files are not to be run.
+  const child = spawn(python, ['-B', '-c', 'import sys; del sys.path[0]; import torch'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-4000)));
+  let received: string;
+  try {
+    const [status] = (await once(child, 'close')) as [number | null];
+    if (status === 0) return;
+    received = lastLine(said) || `exit status ${String(status)}`;
+  } catch (error) {
+    received = (error as Error).message;
+  }
+  throw refusal('a Python that has torch', received, 'name one with --torch');
 }
 
 /** Questions and answers, one line each; after the peer's end every question rejects with what it said last. */

@@ -30,16 +30,17 @@ export const benchCommand: CommandModule<object, BenchArguments> = {
       })
       .option('backend', {
         array: true,
+        nargs: 1,
         choices: ['auto', ...backendNames] as const,
-        describe: 'Where to run; left out, the best backend here, and with --check every one',
-        requiresArg: true,
+        describe:
+          'Where to run, again for another; left out, the best backend here, and with --check every one',
       })
       .option('size', {
         array: true,
+        nargs: 1, // else it would take the scenarios behind it
         choices: ['tiny', 'small', 'medium', 'large'] as const,
         default: ['medium' as const],
-        describe: 'How much data; --check brings its own sizes',
-        requiresArg: true,
+        describe: 'How much data, again for another size; --check brings its own sizes',
       })
       .option('rounds', {
         type: 'number',
@@ -85,6 +86,10 @@ export const benchCommand: CommandModule<object, BenchArguments> = {
   },
   handler: async ({ scenarios, backend, size, rounds, seconds, ...rest }) => {
     const { runBench } = await import('../../bench/run.js');
+    if (rest.torch !== undefined) {
+      const { assertTorch } = await import('../../bench/peers/torch.js');
+      await assertTorch(rest.torch);
+    }
     const succeeded = await runBench({
       scenarios: scenarios ?? [],
       backends: backend ?? [],

@@ -1,8 +1,10 @@
 /** `tensortally explain`: what the number under a metric's key means, or all keys that there are. */
 import type { CommandModule } from 'yargs';
+import { ValueError } from '../errors.js';
 import { explainMetric, metricCatalog, semanticDifferences } from '../metrics/index.js';
-import { describeCatalog, describeMetric } from './explain/description.js';
+import { describeCatalog, describeMetric, describeTrackerKey } from './explain/description.js';
 import { catalogDocument } from './explain/document.js';
+import { explainTrackerKey } from './explain/tracker-keys.js';
 import { printJson, printLines } from './output.js';
 
 interface ExplainArguments {
@@ -30,9 +32,27 @@ export const explainCommand: CommandModule<object, ExplainArguments> = {
       if (json) printJson({ metrics: metricCatalog, differences: semanticDifferences });
       else printLines(describeCatalog());
     } else {
-      const explained = explainMetric(key);
-      if (json) printJson(explained);
-      else printLines(describeMetric(explained, width));
+      explain(key, json, width);
     }
   },
 };
+
+/** Prints what a key of the catalogue means, or else what a tracker would mean by it. */
+function explain(key: string, json: boolean, width: number): void {
+  try {
+    const explained = explainMetric(key);
+    if (json) printJson(explained);
+    else printLines(describeMetric(explained, width));
+  } catch (error) {
+    const explained = error instanceof ValueError ? explainTrackerKey(key) : undefined;
+    if (explained === undefined) throw error;
+    if (json) printJson(explained);
+    else {
+      printLines(describeTrackerKey(explained, width));
+      // The name may also be a misspelt one of the catalogue.
+      const { remedy } = error as ValueError;
+      if (remedy.startsWith('did you mean'))
+        printLines(['', `The catalogue of metrics does not have it; ${remedy}`]);
+    }
+  }
+}

@@ -3,10 +3,11 @@
 import { hideBin } from 'yargs/helpers';
 import { runCli } from './run-cli.js';
 
-// Whoever reads us may stop reading (`tensortally demo | head`); that is no error.
+// Whoever reads us may stop reading (`tensortally demo | head`); that is no error. A full disk is one.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-  process.exit(0);
+  if (error.code === 'EPIPE') process.exit(0);
+  process.stderr.write(`tensortally: cannot write to standard output: ${error.message}\n`);
+  process.exit(1);
 });
 
 process.exitCode = await runCli(hideBin(process.argv));

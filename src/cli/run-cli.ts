@@ -50,11 +50,14 @@ export async function runCli(words: readonly string[]): Promise<number> {
     await parser.parseAsync();
     return process.exitCode === undefined ? 0 : Number(process.exitCode);
   } catch (error) {
-    if (error instanceof UsageError) {
-      parser.showHelp('error');
+    if (isUsageError(error)) {
       // yargs repeats the words; a newline in one of them must not become one of the message.
       const shown = words.some((word) => word.includes('\n')) ? printable : printableLines;
-      console.error(`\n${shown(error.message)}`);
+      const command = commandNames.find((name) => name === words[0]);
+      console.error(shown(error.message));
+      console.error(
+        `\`tensortally ${command === undefined ? '' : `${command} `}--help\` shows what there is.`,
+      );
       return 1;
     }
     const isVerbose = words.includes('--verbose') || Boolean(process.env.DEBUG);
@@ -64,5 +67,12 @@ export async function runCli(words: readonly string[]): Promise<number> {
   }
 }
 
+const commandNames = ['doctor', 'link-tensorflow', 'demo', 'bench', 'explain'];
+
 /** A command line that does not fit. */
 class UsageError extends Error {}
+
+/** Commands that load their options are parsed in a promise, whose refusals yargs throws past `fail`. */
+function isUsageError(error: unknown): error is Error {
+  return error instanceof UsageError || (error instanceof Error && error.name === 'YError');
+}

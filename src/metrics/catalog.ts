@@ -10,15 +10,17 @@ import type { CatalogEntry, MetricRange } from './catalog/entry.js';
 import { moeEntries } from './catalog/moe.js';
 import { policyEntries } from './catalog/policy.js';
 import { rolloutCorrectionEntries } from './catalog/rollout-correction.js';
+import { trainerEntries } from './catalog/trainer.js';
 import { validationEntries } from './catalog/validation.js';
 
-/** Every metric that a `compute…` function or `processValidationMetrics` reports. */
+/** Every metric that a `compute…` function or `processValidationMetrics` reports, and those that only the trainer knows. */
 export const metricCatalog: readonly CatalogEntry[] = [
   ...dataEntries,
   ...policyEntries,
   ...rolloutCorrectionEntries,
   ...moeEntries,
   ...validationEntries,
+  ...trainerEntries,
 ];
 
 /** What is known of one key. */
@@ -49,7 +51,7 @@ export function explainMetric(key: string): MetricExplanation {
     expected: 'the key of a metric in the catalogue',
     received: kindOf(key),
     remedy:
-      near.length > 0 ? `did you mean ${near.join(', or ')}?` : 'metricCatalog has all of them, by family',
+      near.length > 0 ? `did you mean ${near.join(', or ')}?` : '`tensortally explain` lists all of them',
   });
 }
 
@@ -136,15 +138,17 @@ export function isInRange(value: number, { low, high, isWhole = false }: MetricR
 
 const SUGGESTIONS = 3;
 
-/** Keys of the catalogue that are spelled most like `key`, the most alike first; none if nothing is near. */
+/** Keys of the catalogue that have `key` as a part, or are spelled most like it; the most alike first. */
 function nearestKeys(key: string): string[] {
-  return metricCatalog
+  const parts = metricCatalog.filter((entry) =>
+    entry.key.split('/').some((part) => part.split('_').includes(key)),
+  );
+  const alike = metricCatalog
     .flatMap((entry) => spellingsOf(entry).map((spelling) => ({ entry, ...distanceTo(spelling, key) })))
     .filter(({ distance, letters }) => distance <= Math.max(2, letters / 3))
     .sort((a, b) => a.distance - b.distance || b.letters - a.letters)
-    .map(({ entry }) => entry.key)
-    .filter((candidate, i, all) => all.indexOf(candidate) === i)
-    .slice(0, SUGGESTIONS);
+    .map(({ entry }) => entry);
+  return [...new Set([...parts, ...alike].map((entry) => entry.key))].slice(0, SUGGESTIONS);
 }
 
 /** A key, or what is left of it without its first parts, e.g. without `critic/`. */

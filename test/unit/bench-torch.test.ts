@@ -2,7 +2,7 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { TorchPeer, hostTensors } from '../../bench/peers/torch.js';
+import { TorchPeer, assertTorch, hostTensors } from '../../bench/peers/torch.js';
 import type { TorchWork } from '../../bench/scenario.js';
 import { temporaryFolder } from './cli/fake-installation.js';
 
@@ -32,6 +32,31 @@ const work: TorchWork = {
   expected: {},
   closeness: { relative: 0, absolute: 0 },
 };
+
+describe('a Python for torch', () => {
+  test('that is not there is refused before anything is measured', async () => {
+    await expect(assertTorch('/nope')).rejects.toThrow(/bench: --torch: expected .*torch.*ENOENT/);
+  });
+
+  test('without torch is refused with its last words', async () => {
+    const python = interpreter(
+      `(console.error("ModuleNotFoundError: No module named 'torch'"), process.exit(1))`,
+    );
+    await expect(assertTorch(python)).rejects.toThrow("No module named 'torch'");
+  });
+
+  test('never runs what lies in the working directory', async () => {
+    const folder = temporaryFolder();
+    const python = path.join(folder, 'python3');
+    // The words that Python is given take the working directory off its path before they import anything.
+    writeFileSync(
+      python,
+      `#!/bin/sh\ncase "$3" in "import sys; del sys.path[0]; import "*) exit 0;; esac\nexit 3\n`,
+    );
+    chmodSync(python, 0o755);
+    await expect(assertTorch(python)).resolves.toBeUndefined();
+  });
+});
 
 describe('the torch peer', () => {
   test('hands over the work as raw numbers, once', async () => {

@@ -5,6 +5,7 @@ import {
   metricCatalog,
   semanticsNames,
 } from '../../metrics/index.js';
+import type { TrackerKeyExplanation } from './tracker-keys.js';
 import { functionOf, rangesText, reductionText } from './wording.js';
 
 const INDENT = 2;
@@ -40,6 +41,19 @@ function describeDifference(difference: SemanticDifference, width: number): stri
     ...semanticsNames.flatMap((name) => labelled(name.padEnd(column), reported[name], width)),
     ...labelled('because'.padEnd(column), reason, width),
     ...(upstream.length === 0 ? [] : labelled('see'.padEnd(column), upstream.join(', '), width)),
+  ];
+}
+
+/** What is printed of a name that a tracker or a stream exports. */
+export function describeTrackerKey(
+  { key, form, meaning, reportedBy }: TrackerKeyExplanation,
+  width: number,
+): string[] {
+  const facts = { form, value: meaning, 'reported by': reportedBy };
+  const column = 'reported by'.length + 2;
+  return [
+    key,
+    ...Object.entries(facts).flatMap(([name, text]) => labelled(name.padEnd(column), text, width)),
   ];
 }
 

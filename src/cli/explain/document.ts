@@ -21,6 +21,7 @@ const TITLES: Readonly<Record<CatalogFamily, string>> = {
   rolloutCorrection: 'Rollout correction',
   moe: 'Mixture of experts',
   validation: 'Validation',
+  trainer: 'What only the trainer knows',
 };
 
 const INTRODUCTION = `# Metrics
@@ -36,6 +37,9 @@ Infinite inputs give infinite results. Ends are met within the bounds of [numeri
 
 In formulas, x = old_log_probs − rollout_log_probs (log π_train − log π_rollout), T the width of the response part, and k
 the estimator of a criterion: k1 = −x, k2 = x² / 2, k3 = e^x − 1 − x.`;
+
+const TRAINER =
+  'Nothing here computes these: they are logged beside the metrics of a step, and listed so that their names mean one thing.';
 
 const SEMANTICS = `## Semantics
 
@@ -91,7 +95,10 @@ function section(family: CatalogFamily): string {
   ]);
   return [
     `## ${TITLES[family]}`,
-    [`\`${functionOf[family]}\`.`, ...(source === undefined ? [] : [source])].join(' '),
+    [
+      family === 'trainer' ? TRAINER : `\`${functionOf[family]}\`.`,
+      ...(source === undefined ? [] : [source]),
+    ].join(' '),
     ...placeholders(entries),
     table(source === undefined ? [...header, 'source'] : header, rows),
   ].join('\n\n');

@@ -15,6 +15,7 @@ export const functionOf: Readonly<Record<CatalogFamily, string>> = {
   groups: 'computeGroupMetrics',
   rolloutCorrection: 'computeRolloutCorrection',
   validation: 'processValidationMetrics',
+  trainer: 'the trainer itself, under verl’s names',
 };
 
 /** The ends that are no round numbers, by what they are made of. */

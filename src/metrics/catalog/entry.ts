@@ -1,8 +1,8 @@
 /** What the catalogue says of one metric, and the words that many entries share. */
 import type { StepFamily } from '../step/families.js';
 
-/** The parts of the catalogue: those of a step, and what is computed beside it. */
-export type CatalogFamily = StepFamily | 'sequenceBalance' | 'moe' | 'validation';
+/** The parts of the catalogue: those of a step, what is computed beside it, and what only the trainer knows. */
+export type CatalogFamily = StepFamily | 'sequenceBalance' | 'moe' | 'validation' | 'trainer';
 
 /** Values that a metric can have, both ends included; an end that is left out is an infinity. */
 export interface MetricRange {

@@ -67,6 +67,39 @@ describe('explain', () => {
     expect(written.err()).toMatch(/^ValueError: explainMetric: key: .*did you mean actor\/ppo_kl/);
   });
 
+  test('of a word lists keys that have it', async () => {
+    expect(await runCli(['explain', 'reward'])).toBe(1);
+    expect(written.err()).toMatch(/did you mean .*reward/);
+    expect(written.err()).not.toContain('metricCatalog');
+  });
+
+  test('of nothing known says where all keys are', async () => {
+    expect(await runCli(['explain', 'qqqqqqqqqq'])).toBe(1);
+    expect(written.err()).toContain('`tensortally explain` lists all of them');
+  });
+
+  test.each([
+    ['ppo_actor/update/loss/avg', '{key}/avg', 'mean of the elements'],
+    ['ppo_actor/loss/nonfinite', '{key}/nonfinite', 'NaN or infinite'],
+    ['response_len/p90', '{key}/p90', '90th percentile'],
+    ['rollout/reward__count', '{key}__count', 'records behind the mean'],
+    ['timeperf/rollout', 'timeperf/{stage}', 'seconds'],
+    ['rollout/reward', 'rollout/{key}', 'training rollouts'],
+    ['stream/lost', 'stream/lost', 'no longer waited for'],
+  ])('says what a tracker means by %s', async (key, form, meaning) => {
+    expect(await runCli(['explain', key])).toBe(0);
+    expect(written.out()).toContain(form);
+    expect(written.out().replace(/\s+/g, ' ')).toContain(meaning);
+  });
+
+  test.each(['actor/lr', 'critic/grad_norm', 'perf/mfu/actor', 'training/global_step'])(
+    'knows %s, which only the trainer does',
+    async (key) => {
+      expect(await runCli(['explain', key])).toBe(0);
+      expect(written.out()).toMatch(/reported by +the trainer itself/);
+    },
+  );
+
   test.each([[['--json']], [['actor/ppo_kl']]])('--markdown does not go with %s', async (words) => {
     expect(await runCli(['explain', '--markdown', ...words])).toBe(1);
     expect(written.err()).toContain('--markdown goes with nothing else');

@@ -29,11 +29,37 @@ describe('the command line', () => {
     ['a number of steps that is none', ['demo', '--steps', 'many'], '--steps must be a whole number'],
     ['an unknown backend', ['demo', '--backend', 'abacus'], 'Invalid values'],
     ['an option without its value', ['link-tensorflow', '--python'], 'python'],
-  ])('refuses %s with the help and a reason', async (_, words, reason) => {
+    ['a Python that is not named', ['bench', '--torch'], 'Not enough arguments following: torch'],
+    ['a size that does not exist', ['bench', '--size', 'huge'], 'Invalid values'],
+    ['less than a round', ['bench', '--rounds', '0'], '--rounds must be a whole number'],
+  ])('refuses %s with a reason and where the help is', async (_, words, reason) => {
     expect(await runCli(words)).toBe(1);
-    expect(written.err()).toContain('tensortally');
-    expect(written.err()).toContain('Options:');
+    const lines = written.err().trimEnd().split('\n');
     expect(written.err()).toContain(reason);
+    expect(written.err()).not.toMatch(/^ {4}at /m);
+    const command = words.length > 0 && words[0] !== 'doktor' ? `${words[0]!} ` : '';
+    expect(lines.at(-1)).toBe(`\`tensortally ${command}--help\` shows what there is.`);
+    expect(lines.length).toBeLessThan(8);
+  });
+
+  test.each(['doctor', 'link-tensorflow', 'demo', 'bench', 'explain'])(
+    'names %s once in its usage',
+    async (command) => {
+      expect(await runCli([command, '--help'])).toBe(0);
+      const [usage] = written.out().split('\n');
+      expect(usage).toMatch(new RegExp(`^tensortally ${command}( |$)`));
+      expect(usage).not.toContain(`${command} ${command}`);
+    },
+  );
+
+  test.each([
+    [['bench', '--size', 'tiny', 'nowhere']],
+    [['bench', '--backend', 'cpu', 'nowhere']],
+    [['bench', 'nowhere', '--size', 'tiny', '--size', 'small']],
+  ])('takes a scenario behind an option: %j', async (words) => {
+    // That scenario does not exist, which is said before anything is measured.
+    expect(await runCli(words)).toBe(1);
+    expect(written.err()).toMatch(/^ValueError: bench: scenario: expected one of moments, .*"nowhere"/);
   });
 });
 

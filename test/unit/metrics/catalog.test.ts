@@ -115,7 +115,9 @@ describe('what is no key is refused', () => {
   });
 
   test('without a suggestion if nothing is near', () => {
-    expect(() => explainMetric('nothing like any of the keys')).toThrow('metricCatalog has all of them');
+    expect(() => explainMetric('nothing like any of the keys')).toThrow(
+      '`tensortally explain` lists all of them',
+    );
   });
 });
 
