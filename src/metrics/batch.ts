@@ -6,13 +6,16 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
-import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
+import { assertNamed, kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 
 /** One number per row: a `[B]` tensor or an array of B numbers. */
 export type RowColumn = Tensor | ArrayLike<number>;
 
-/** See the file comment. Tensors are float32; masks may be bool, int32 or float32 0/1. */
+/**
+ * See the file comment. Tensors are float32; masks may be bool, int32 or float32 0/1. Where T is 1, one step a row, `[B]` is as
+ * good as `[B, 1]`.
+ */
 export interface RolloutBatch {
   /** Rows. */
   readonly batchSize: number;
@@ -61,7 +64,7 @@ export interface RolloutBatch {
 }
 
 /** The tensors of a batch that are `[B, T]`, by field, with verl's names. */
-const RESPONSE_TENSORS = {
+export const RESPONSE_TENSORS = {
   responseMask: 'response_mask',
   tokenLevelScores: 'token_level_scores',
   tokenLevelRewards: 'token_level_rewards',
@@ -81,106 +84,35 @@ const RESPONSE_TENSORS = {
 /** Fields of `RolloutBatch` that hold `[B, T]` tensors. */
 export type ResponseField = keyof typeof RESPONSE_TENSORS;
 
-/** T of a checked batch: as given, else the width of its response tensors; undefined if it has neither. */
+/** T of a batch: as given, else the width of its response tensors; undefined if it has neither. */
 export function responseWidthOf(batch: RolloutBatch): number | undefined {
   if (batch.responseWidth !== undefined) return batch.responseWidth;
-  const field = (Object.keys(RESPONSE_TENSORS) as ResponseField[]).find((name) => batch[name] !== undefined);
-  return field && batch[field]!.shape[1];
+  const tensors = (Object.keys(RESPONSE_TENSORS) as ResponseField[]).flatMap((field) => batch[field] ?? []);
+  const widest = tensors.find(({ rank }) => rank === 2) ?? tensors[0];
+  return widest && columnsOf(widest);
+}
+
+/** Columns of a tensor `[B, T]`; `[B]` is one step a row. */
+export function columnsOf({ rank, shape }: Tensor): number {
+  return rank === 1 ? 1 : shape[1]!;
 }
 
 /** verl's names of the columns with one number per row. */
-const ROW_COLUMNS = { promptLength: 'prompt_length', responseLength: 'response_length' } as const;
+export const ROW_COLUMNS = { promptLength: 'prompt_length', responseLength: 'response_length' } as const;
 
 /** verl's names of the lists that are always on the host. */
-const LISTS = {
+export const LISTS = {
   numTurns: '__num_turns__',
   toolCallCounts: 'tool_call_counts',
   globalTokenNum: 'global_token_num',
 } as const;
 
-/** Options of `batchFromVerl`. */
-export interface BatchOptions {
-  /** T, where neither `response_mask` nor `responses` tells it. */
-  readonly responseWidth?: number | undefined;
-}
-
-/**
- * A batch from tensors and arrays under verl's snake_case names; names that no metric uses are ignored, and so is what
- * is null.
- *
- * T is the width of `response_mask`, else of `responses`, else `responseWidth`.
- *
- * @param tensors e.g. `{ attention_mask: [B, P + T], response_mask: [B, T], advantages: [B, T], … }`
- * @param nonTensor `__num_turns__`, `tool_call_counts`, `prompt_length`, `response_length` (B numbers each) and
- *   `global_token_num`
- * @throws ShapeError for tensors that do not fit together, DtypeError and DisposedTensorError for unusable ones
- * @example  const batch = batchFromVerl({ attention_mask, response_mask, advantages, returns, values });
- */
-export function batchFromVerl(
-  tensors: Readonly<Record<string, Tensor>>,
-  nonTensor: Readonly<Record<string, ArrayLike<number>>> = {},
-  options: BatchOptions = {},
-): RolloutBatch {
-  assertNamed(WHERE, 'tensors', tensors, {
-    expected: 'a record of tensors by name',
-    remedy: 'call it as batchFromVerl({ response_mask, advantages, … })',
-  });
-  assertNamed(WHERE, 'nonTensor', nonTensor, {
-    expected: 'a record of arrays by name',
-    remedy: 'leave it out if there are none',
-  });
-  assertOptions(WHERE, options, { responseWidth: 'any' });
-  const given = (name: string): Tensor | undefined => {
-    const tensor = tensors[name] as Tensor | null | undefined;
-    if (tensor === undefined || tensor === null) return undefined;
-    assertNumericTensor(WHERE, name, tensor);
-    return tensor;
-  };
-  const listed = (name: string): ArrayLike<number> | undefined => nonTensor[name] ?? undefined;
-  const responseWidth = widthOf(
-    { response_mask: given('response_mask'), responses: given('responses') },
-    options,
-  );
-  const fields: Partial<Record<keyof RolloutBatch, unknown>> = {};
-  for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
-    const tensor = given(name);
-    if (tensor !== undefined) fields[field as ResponseField] = tensor;
-  }
-  for (const [field, name] of Object.entries(ROW_COLUMNS)) {
-    const column = given(name) ?? listed(name);
-    if (column !== undefined) fields[field as keyof typeof ROW_COLUMNS] = column;
-  }
-  const attentionMask = given('attention_mask');
-  if (attentionMask !== undefined) fields.attentionMask = attentionMask;
-  for (const [field, name] of Object.entries(LISTS)) {
-    const list = listed(name);
-    if (list !== undefined) fields[field as keyof typeof LISTS] = list;
-  }
-  const batch = { ...fields, responseWidth, batchSize: rowsOf(fields) } as RolloutBatch;
-  assertBatch(WHERE, batch);
-  return batch;
-}
-
-const WHERE = 'batchFromVerl';
-
-/** T of a batch, from the first tensor that has it, else as given. */
-function widthOf(
-  tensors: Readonly<Record<string, Tensor | undefined>>,
-  { responseWidth }: BatchOptions,
-): number | undefined {
-  const [name, tensor] = Object.entries(tensors).find(([, found]) => found !== undefined) ?? [];
-  if (tensor !== undefined && tensor.rank !== 2) refuse(WHERE, name!, tensor, '[batch, response]');
-  const width = tensor?.shape[1] ?? responseWidth;
-  if (width !== undefined) assertWidth(WHERE, width);
-  return width;
-}
-
 /** @throws ValueError for a width that is no number of columns */
-function assertWidth(where: string, width: number): void {
+export function assertWidth(where: string, width: number): void {
   if (Number.isSafeInteger(width) && width >= 0) return;
   throw new ValueError({
     where,
-    input: where === WHERE ? 'options.responseWidth' : 'responseWidth',
+    input: where === 'batchFromVerl' ? 'options.responseWidth' : 'responseWidth',
     expected: 'a whole number of response columns',
     received: kindOf(width),
     remedy: 'pass the width T that responses are padded to',
@@ -200,7 +132,7 @@ function assertRows(where: string, batchSize: number): void {
 }
 
 /** Rows of the first field that has rows; 0 for a batch of totals only. */
-function rowsOf(fields: Partial<Record<keyof RolloutBatch, unknown>>): number {
+export function rowsOf(fields: Partial<Record<keyof RolloutBatch, unknown>>): number {
   const tensorFields = ['attentionMask', ...Object.keys(RESPONSE_TENSORS)] as (keyof RolloutBatch)[];
   for (const field of tensorFields) {
     const tensor = fields[field] as Tensor | undefined;
@@ -240,22 +172,25 @@ export function assertBatch(where: string, batch: RolloutBatch): void {
   const { batchSize, responseWidth, attentionMask } = batch;
   assertRows(where, batchSize);
   if (responseWidth !== undefined) assertWidth(where, responseWidth);
+  for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
+    const tensor = batch[field as ResponseField];
+    if (tensor !== undefined) assertNumericTensor(where, name, tensor);
+  }
   // Where nobody said how wide the response part is, its first tensor does: all have to agree.
-  let width = responseWidth;
+  const width = responseWidthOf(batch);
   for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
     const tensor = batch[field as ResponseField];
     if (tensor === undefined) continue;
-    assertNumericTensor(where, name, tensor);
-    const [rows, cols] = tensor.shape;
-    if (tensor.rank !== 2 || rows !== batchSize || cols !== (width ?? cols)) {
-      refuse(where, name, tensor, `[batch, response] = [${batchSize}, ${width ?? 'T'}]`);
+    const isMatrix = tensor.rank === 1 || tensor.rank === 2;
+    const cols = columnsOf(tensor);
+    if (!isMatrix || tensor.shape[0] !== batchSize || cols !== width) {
+      refuseResponse(where, name, tensor, [batchSize, width]);
     }
-    width = cols;
   }
   if (attentionMask !== undefined) {
     assertNumericTensor(where, 'attention_mask', attentionMask);
-    const [rows, cols] = attentionMask.shape;
-    const fits = attentionMask.rank === 2 && rows === batchSize && cols! >= (width ?? 0);
+    const isMatrix = attentionMask.rank === 1 || attentionMask.rank === 2;
+    const fits = isMatrix && attentionMask.shape[0] === batchSize && columnsOf(attentionMask) >= (width ?? 0);
     if (!fits) {
       const wanted = `[batch, prompt + response] = [${batchSize}, ≥ ${width ?? 0}]`;
       refuse(where, 'attention_mask', attentionMask, wanted);
@@ -341,6 +276,34 @@ function refuse(where: string, name: string, tensor: Tensor, expected: string): 
     expected,
     received: `[${tensor.shape.join(', ')}]`,
     remedy: 'pass all tensors of one batch, padded to one width',
+  });
+}
+
+/** Columns with the score of a sequence in place of those of its tokens are the usual mistake. */
+const SCORES: readonly string[] = [RESPONSE_TENSORS.tokenLevelScores, RESPONSE_TENSORS.tokenLevelRewards];
+
+/** @param expected B and T */
+function refuseResponse(
+  where: string,
+  name: string,
+  tensor: Tensor,
+  [rows, cols]: readonly [number, number | undefined],
+): never {
+  const isOnePerRow = tensor.size === rows && tensor.shape[0] === rows;
+  const ofScores =
+    `put each number on the last token of its row, e.g. ${name}: ` +
+    `tf.where(tf.cast(tf.oneHot(lastToken, ${cols}), 'bool'), tf.reshape(scores, [-1, 1]), 0)`;
+  const ofSteps = 'pass all tensors padded to one width, or for one step a row all of them as [batch]';
+  throw new ShapeError({
+    where,
+    input: name,
+    expected: `[batch, response] = [${rows}, ${cols ?? 'T'}]${cols === 1 ? ` or [${rows}]` : ''}`,
+    received: `[${tensor.shape.join(', ')}]`,
+    remedy: !isOnePerRow
+      ? 'pass all tensors of one batch, padded to one width'
+      : SCORES.includes(name)
+        ? ofScores
+        : ofSteps,
   });
 }
 

@@ -1,6 +1,7 @@
 /** Metrics of a training step: batch in, plain numbers out. */
 export { aggLoss, lossAggModes, type AggLossOptions, type LossAggMode } from './aggregation.js';
-export { batchFromVerl, type BatchOptions, type RolloutBatch, type RowColumn } from './batch.js';
+export type { RolloutBatch, RowColumn } from './batch.js';
+export { batchFromVerl, type BatchOptions, type VerlLists, type VerlTensors } from './batch/verl.js';
 export { explainMetric, isInRange, metricCatalog, type MetricExplanation } from './catalog.js';
 export {
   peerDepartures,

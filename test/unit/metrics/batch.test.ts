@@ -311,7 +311,7 @@ describe('the response width', () => {
     expect(attempt).toThrow(ShapeError);
   });
 
-  test('is not taken from a vector', () => {
-    expect(() => batchFromVerl({ responses: tf.ones([3]) })).toThrow(ShapeError);
+  test('is not taken from a cube', () => {
+    expect(() => batchFromVerl({ responses: tf.ones([3, 1, 1]) })).toThrow(ShapeError);
   });
 });
