@@ -106,7 +106,7 @@ export function commonBackend(where: string, tensors: readonly NamedTensor[]): R
       input: stranger.name,
       expected: `a tensor on the backend that holds ${first.name} ("${home}")`,
       received: `one on "${registeredName(tensorInfo.get(stranger.tensor.dataId)!.backend)}"`,
-      remedy: `create both on one backend, or copy one: tf.tensor(await ${stranger.name}.data(), ${stranger.name}.shape) while "${home}" is active`,
+      remedy: `create both on one backend, or copy one: tf.tensor(await ${stranger.name}.data(), ${stranger.name}.shape, ${stranger.name}.dtype) while "${home}" is active`,
     });
   }
   for (const { name, tensor } of tensors) assertSound(where, name, tensor.dataId);

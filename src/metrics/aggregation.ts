@@ -96,7 +96,8 @@ export async function aggLoss(
     assertMatrix('loss_mask', lossMask, lossMat.shape);
     const part = { inputs: { lossMat }, responseMask: lossMask };
     const plan = lossPlan(part, input('lossMat'), aggregation);
-    return runPlans<[number]>(WHERE, responseShape(lossMat), [plan]).map(([loss]) => loss);
+    const labels = { lossMat: 'loss_mat', response: 'loss_mask', responseMask: 'loss_mask' };
+    return runPlans<[number]>(WHERE, responseShape(lossMat), [plan], labels).map(([loss]) => loss);
   });
 }
 

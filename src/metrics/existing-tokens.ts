@@ -37,7 +37,8 @@ export function withExistingTokens<T>(
   }
   const mask = unionMask(where, batch, masked, responseLength);
   try {
-    return use({ name: 'existing', window: denseWindow(mask, masked.cols) });
+    const name = batch.attentionMask === undefined ? 'existingResponse' : 'existingAttended';
+    return use({ name, window: denseWindow(mask, masked.cols) });
   } finally {
     mask.dispose();
   }

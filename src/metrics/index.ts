@@ -43,6 +43,7 @@ export {
   weightLevels,
   type RejectionName,
   type RolloutCorrectionOptions,
+  type Threshold,
   type WeightLevel,
 } from './rollout-correction/options.js';
 export { semanticsNames, type Semantics } from './semantics.js';

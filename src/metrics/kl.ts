@@ -1,4 +1,5 @@
 /** Estimators of the KL divergence between two policies, from the log-probabilities of the tokens that were sampled. */
+import { Tensor } from '@tensorflow/tfjs-core';
 import { ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import {
@@ -60,13 +61,30 @@ const ESTIMATORS: Readonly<Record<KlEstimatorName, (policy: Operand, reference: 
  * @param logProbs log π of the policy that sampled the tokens: an input's name or an expression, nats
  * @param refLogProbs log π of the reference, likewise
  * @param kind default `'k1'`
- * @throws ValueError for a kind that is none, and for what is no expression
+ * @throws ValueError for a kind that is none, and for what is no expression, tensors among it
  * @source Schulman 2020, "Approximating KL divergence"; verl, trainer/ppo/core_algos.py, kl_penalty
  * @example  await channelMoments({ kl: klPenalty('new', 'ref', 'k3') }, { new: logProbs, ref: refLogProbs }, mask);
  */
 export function klPenalty(logProbs: Operand, refLogProbs: Operand, kind: KlPenalty = 'k1'): Expression {
   const name = estimatorOf('klPenalty', 'kind', kind);
+  assertNoTensors({ logProbs, refLogProbs });
   return ESTIMATORS[name](expressionOf(logProbs), expressionOf(refLogProbs));
+}
+
+/** @throws ValueError for tensors, which verl's function takes in these places */
+function assertNoTensors(operands: Readonly<Record<string, unknown>>): void {
+  for (const [name, operand] of Object.entries(operands)) {
+    if (!(operand instanceof Tensor)) continue;
+    throw new ValueError({
+      where: 'klPenalty',
+      input: name,
+      expected: "an input's name or an expression",
+      received: kindOf(operand),
+      remedy:
+        'for tensors call computeKlMetrics(batch), or ' +
+        "channelMoments({ kl: klPenalty('new', 'ref') }, { new: logProbs, ref: refLogProbs }, mask)",
+    });
+  }
 }
 
 /**

@@ -8,6 +8,7 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import type { MissingInputError } from '../errors.js';
 import type { MomentsTable, Pending } from '../kernels/index.js';
 import { type MaskedExpression, type MatrixWindow, passTables } from '../kernels/moments/pass.js';
+import { RESPONSE_TENSORS } from './batch.js';
 
 /** One row per row of the batch for every channel of a plan. */
 export type PlanTables<K extends string> = Readonly<Record<K, MomentsTable>>;
@@ -17,7 +18,7 @@ export interface Plan<T, K extends string = string> {
   /** The tensors that the channels name. A name means the same tensor in all plans of a pass. */
   readonly inputs: Readonly<Record<string, Tensor | MatrixWindow>>;
   /** The masks that the channels name. A name means the same mask in all plans of a pass. */
-  readonly masks: Readonly<Record<string, MatrixWindow>>;
+  readonly masks: Readonly<Record<string, MatrixWindow | undefined>>;
   readonly channels: Readonly<Record<K, MaskedExpression>>;
   /** The family's result from the rows of its channels. */
   readonly finish: (tables: PlanTables<K>) => T;
@@ -53,10 +54,20 @@ export function plan<T, K extends string>(of: Plan<T, K>): Plan<T> {
   return of;
 }
 
+/** The columns of the batch behind inputs and masks of plans, for error messages. */
+const COLUMN_LABELS: Readonly<Record<string, string>> = {
+  ...RESPONSE_TENSORS,
+  response: RESPONSE_TENSORS.responseMask,
+  attended: 'attention_mask',
+  existingResponse: RESPONSE_TENSORS.responseMask,
+  existingAttended: 'attention_mask',
+};
+
 /**
  * Launches all plans over one part of the batch as one pass.
  *
  * @param where the public function that asks, for error messages
+ * @param labels what the caller knows inputs and masks as
  * @returns the results of the plans, in their order
  * @throws BackendError for tensors on two backends
  */
@@ -64,6 +75,7 @@ export function runPlans<T extends readonly unknown[]>(
   where: string,
   { rows, cols }: { readonly rows: number; readonly cols: number },
   plans: { readonly [I in keyof T]: Plan<T[I]> },
+  labels: Readonly<Record<string, string>> = COLUMN_LABELS,
 ): Pending<T> {
   const all = plans as readonly Plan<unknown>[];
   const channels = all.flatMap((one, index) =>
@@ -73,6 +85,7 @@ export function runPlans<T extends readonly unknown[]>(
     where,
     rows,
     cols,
+    labels,
     inputs: Object.assign({}, ...all.map(({ inputs }) => inputs)) as Plan<unknown>['inputs'],
     masks: Object.assign({}, ...all.map(({ masks }) => masks)) as Plan<unknown>['masks'],
     channels: Object.fromEntries(channels),

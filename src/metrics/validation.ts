@@ -1,6 +1,7 @@
 /** Validation metrics: what several samples per prompt say about a policy, by source and variable. */
 import { ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
+import type { GroupId } from './groups.js';
 import { chanceOfAll, chanceOfAny } from './pass-at-k.js';
 import { assertCount, assertSeed, meanAndStd } from './validation/resampling.js';
 import type { Metrics } from './statistics.js';
@@ -80,7 +81,8 @@ const VOTES = 'pred';
  * prompt NaN. The order of samples and prompts does not matter.
  *
  * @param dataSources one per sample
- * @param sampleUids the prompt of each sample; the same uid in another source is another prompt
+ * @param sampleUids the prompt of each sample, a text or a number; 1 and '1' are two prompts, and the same uid in another
+ *   source is another prompt
  * @param infos variables with one value per sample
  * @throws ShapeError for lists of different lengths; ValueError or MissingInputError for what is no list of texts, no
  *   record of lists, an unknown estimator, or a `pred` that cannot be compared
@@ -92,7 +94,7 @@ const VOTES = 'pred';
  */
 export function processValidationMetrics(
   dataSources: readonly string[],
-  sampleUids: readonly string[],
+  sampleUids: ArrayLike<GroupId>,
   infos: Readonly<Record<string, InfoColumn>>,
   options: ValidationOptions = {},
 ): ValidationReport {

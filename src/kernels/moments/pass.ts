@@ -47,8 +47,10 @@ export interface MomentsPass {
   readonly channels: Readonly<Record<string, Expression | MaskedExpression>>;
   /** Selects the elements of the channels that name no other mask; left out, those take all. */
   readonly mask?: MatrixWindow | undefined;
-  /** The masks that channels name. */
-  readonly masks?: Readonly<Record<string, MatrixWindow>>;
+  /** The masks that channels name; undefined selects all elements. */
+  readonly masks?: Readonly<Record<string, MatrixWindow | undefined>>;
+  /** What the caller knows inputs and masks as, by name, for error messages. */
+  readonly labels?: Readonly<Record<string, string>>;
 }
 
 /** A dense window of `cols` columns. */
@@ -78,7 +80,7 @@ function windowOf(mask: MaskTensor, stride: number, step: 0 | 1): MatrixWindow {
 export function passTables<K extends string>(
   pass: MomentsPass & { readonly channels: Readonly<Record<K, Expression | MaskedExpression>> },
 ): Pending<Record<K, MomentsTable>> {
-  const { where, rows, cols } = pass;
+  const { where, rows, cols, labels = {} } = pass;
   const channels = Object.entries<Expression | MaskedExpression>(pass.channels);
   const { nodes, outputs } = compile(channels.map(([, channel]) => ('of' in channel ? channel.of : channel)));
   const inputs = new Map<string, MatrixWindow>();
@@ -90,15 +92,15 @@ export function passTables<K extends string>(
   const maskOf = channels.map(([, channel]): number | undefined => {
     const name = 'of' in channel ? channel.mask : 'mask';
     if (name === undefined) return undefined;
-    const mask = 'of' in channel ? pass.masks![name]! : pass.mask;
+    const mask = 'of' in channel ? pass.masks![name] : pass.mask;
     if (mask === undefined) return undefined;
     const known = masks.get(mask) ?? { index: masks.size, name };
     masks.set(mask, known);
     return known.index;
   });
   const named: NamedTensor[] = [
-    ...[...inputs].map(([name, { tensor }]) => ({ name, tensor })),
-    ...[...masks].map(([{ tensor }, { name }]) => ({ name, tensor })),
+    ...[...inputs].map(([name, { tensor }]) => ({ name: labels[name] ?? name, tensor })),
+    ...[...masks].map(([{ tensor }, { name }]) => ({ name: labels[name] ?? name, tensor })),
   ];
   const perChannel = (tableOf: (index: number) => MomentsTable): Record<K, MomentsTable> =>
     Object.fromEntries(channels.map(([channel], index) => [channel, tableOf(index)])) as Record<

@@ -7,22 +7,26 @@ import { type Semantics, assertSemantics } from '../semantics.js';
 export const weightLevels = ['token', 'sequence'] as const;
 export type WeightLevel = (typeof weightLevels)[number];
 
+/** A threshold as verl writes it, a number or a text, or a range as a pair of numbers. */
+export type Threshold = number | string | readonly [lower: number, upper: number];
+
 /** Options of `computeRolloutCorrection`; the names are verl's in camel case. */
 export interface RolloutCorrectionOptions {
   /** Makes importance weights π_train / π_rollout per token or per sequence. Left out: none. */
   readonly rolloutIs?: WeightLevel | undefined;
   /**
-   * A number, or its text, truncates weights to that upper bound; `'lower_upper'` (IcePop) zeroes weights outside of
-   * the range. Default 2.
+   * A number, or its text, truncates weights to that upper bound; `'lower_upper'` or `[lower, upper]` (IcePop) zeroes
+   * weights outside of the range. Default 2.
    */
-  readonly rolloutIsThreshold?: number | string | undefined;
+  readonly rolloutIsThreshold?: Threshold | undefined;
   /** What tokens or sequences are rejected by: some of `rejectionNames`, separated by commas. Left out: nothing. */
   readonly rolloutRs?: string | undefined;
   /**
    * One threshold for all, or one for each of `rolloutRs`, separated by commas. k1 takes `'lower_upper'`, bounds of
-   * the ratio π_rollout / π_train, or `u` for `'1/u_u'`; k2 and k3 take the largest value that is kept.
+   * the ratio π_rollout / π_train, or `u` for `'1/u_u'`; k2 and k3 take the largest value that is kept. A pair
+   * `[lower, upper]` is the range `'lower_upper'`, for all of `rolloutRs`.
    */
-  readonly rolloutRsThreshold?: number | string | undefined;
+  readonly rolloutRsThreshold?: Threshold | undefined;
   /** Divides the weights by their mean over the batch: over tokens or over sequences. Default false. */
   readonly batchNormalize?: boolean | undefined;
   /** Default `'recommended'`. */
@@ -104,12 +108,19 @@ export function correctionSettings(
   const { batchNormalize = false, semantics = 'recommended' } = options;
   assertSemantics(where, semantics);
   const level = rolloutIs === undefined ? undefined : weightLevel(at, rolloutIs);
-  const bounds = weightBounds(at, rolloutIsThreshold);
+  const bounds = weightBounds(at, spelledRange(rolloutIsThreshold));
   return {
     semantics,
     weighting: level && { level, ...bounds, batchNormalize },
-    rejections: rolloutRs === undefined ? [] : rejectionsOf(at, rolloutRs, rolloutRsThreshold),
+    rejections: rolloutRs === undefined ? [] : rejectionsOf(at, rolloutRs, spelledRange(rolloutRsThreshold)),
   };
+}
+
+/** A pair of numbers as verl spells it; anything else as it is. */
+function spelledRange(threshold: unknown): unknown {
+  const isPair =
+    Array.isArray(threshold) && threshold.length === 2 && threshold.every((end) => typeof end === 'number');
+  return isPair ? threshold.join('_') : threshold;
 }
 
 /** The public function, and what its caller knows the options as. */
@@ -131,7 +142,7 @@ function weightLevel({ where, as }: Place, given: string): WeightLevel {
 }
 
 const WEIGHT_THRESHOLD = {
-  expected: "a positive number, or a range of two as 'lower_upper'",
+  expected: "a positive number, or a range of two as 'lower_upper' or [lower, upper]",
   remedy: "pass e.g. 2 to truncate weights, or '0.5_5' to zero what is outside of a range",
 };
 

@@ -5,6 +5,7 @@
  */
 import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
 import { assertNamed, kindOf } from '../../kernels/arguments.js';
+import type { GroupId } from '../groups.js';
 import { type Label, isLabel, labelError } from './votes.js';
 
 /** One value per sample. */
@@ -28,20 +29,20 @@ export type PromptsBySource = ReadonlyMap<string, readonly Int32Array[]>;
 /**
  * Samples by source, and by uid within it, both in the order in which they first appear.
  *
- * @throws ValueError for what is no list of texts, ShapeError for lists of different lengths
+ * @throws ValueError for what is no list of texts or uids, ShapeError for lists of different lengths
  */
 export function groupSamples(
   where: string,
   dataSources: readonly string[],
-  sampleUids: readonly string[],
+  sampleUids: ArrayLike<GroupId>,
 ): PromptsBySource {
   assertTexts(where, 'dataSources', dataSources);
-  assertTexts(where, 'sampleUids', sampleUids);
+  assertUids(where, 'sampleUids', sampleUids);
   assertLength(where, 'sampleUids', sampleUids, dataSources.length);
-  const sources = new Map<string, Map<string, number[]>>();
+  const sources = new Map<string, Map<GroupId, number[]>>();
   for (const [i, source] of dataSources.entries()) {
     let prompts = sources.get(source);
-    if (prompts === undefined) sources.set(source, (prompts = new Map<string, number[]>()));
+    if (prompts === undefined) sources.set(source, (prompts = new Map<GroupId, number[]>()));
     const uid = sampleUids[i]!;
     const samples = prompts.get(uid);
     if (samples === undefined) prompts.set(uid, [i]);
@@ -85,14 +86,31 @@ function isColumn(column: unknown): column is InfoColumn {
 }
 
 function assertTexts(where: string, input: string, texts: unknown): asserts texts is readonly string[] {
+  const isText = (text: unknown): boolean => typeof text === 'string';
+  assertEach({ where, input, what: 'a text' }, Array.isArray(texts) ? texts : undefined, texts, isText);
+}
+
+function assertUids(where: string, input: string, uids: unknown): asserts uids is ArrayLike<GroupId> {
+  const isUid = (uid: unknown): boolean =>
+    typeof uid === 'string' || (typeof uid === 'number' && !Number.isNaN(uid));
+  assertEach({ where, input, what: 'a text or number' }, isColumn(uids) ? uids : undefined, uids, isUid);
+}
+
+/** @param list what was given, if it is a list */
+function assertEach(
+  { where, input, what }: { readonly where: string; readonly input: string; readonly what: string },
+  list: InfoColumn | undefined,
+  given: unknown,
+  holds: (value: unknown) => boolean,
+): void {
   const refuse = (at: string, expected: string, received: unknown): never => {
     const Refusal = received === undefined ? MissingInputError : ValueError;
-    const remedy = 'pass one text per sample';
+    const remedy = `pass ${what} per sample`;
     throw new Refusal({ where, input: at, expected, received: kindOf(received), remedy });
   };
-  if (!Array.isArray(texts)) return refuse(input, 'a list of texts', texts);
-  for (let i = 0; i < texts.length; i++) {
-    if (typeof texts[i] !== 'string') refuse(`${input}[${i}]`, 'a text', texts[i]);
+  if (list === undefined) return refuse(input, `a list of one value per sample, ${what} each`, given);
+  for (let i = 0; i < list.length; i++) {
+    if (!holds(list[i])) refuse(`${input}[${i}]`, what, list[i]);
   }
 }
 

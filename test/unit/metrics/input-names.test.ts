@@ -75,7 +75,7 @@ test.each<[string, object]>([
 
 describe('also', () => {
   test('the tensor that tells the width', () => {
-    const flat = tf.ones([3]);
+    const flat = tf.ones([3, 1, 1]);
     for (const name of ['response_mask', 'responses']) {
       expect(() => batchFromVerl({ [name]: flat })).toThrow(`batchFromVerl: ${name}: `);
     }

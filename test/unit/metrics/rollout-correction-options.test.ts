@@ -15,13 +15,38 @@ describe('thresholds of weights', () => {
     ['0.5_5.0', 0.5, 5],
     ['5e-1 _ 5', 0.5, 5],
     ['2_2', 2, 2],
+    [[0.5, 5], 0.5, 5],
+    [[1e-7, 5e21], 1e-7, 5e21],
   ])('%j', (rolloutIsThreshold, lower, upper) => {
     const { weighting } = settings({ rolloutIs: 'token', rolloutIsThreshold });
     expect(weighting).toEqual({ level: 'token', lower, upper, batchNormalize: false });
   });
 
   test.each([
-    ...[0, -1, NaN, Infinity, true, null, ['2'], {}, '', ' ', '_', '2_', '_2', '2_1', '0_1', '-1_1'],
+    ...[
+      0,
+      -1,
+      NaN,
+      Infinity,
+      true,
+      null,
+      ['2'],
+      [2],
+      [2, 1],
+      [1, 2, 3],
+      [0, 1],
+      [1, Infinity],
+      ['1', '2'],
+      {},
+      '',
+      ' ',
+      '_',
+      '2_',
+      '_2',
+      '2_1',
+      '0_1',
+      '-1_1',
+    ],
     ...['a_b', '1_2_3', 'inf', 'nan', '0x10', '1,2'],
   ])('%j is none', (rolloutIsThreshold) => {
     const reading = () => settings({ rolloutIs: 'token', rolloutIsThreshold });
@@ -50,6 +75,14 @@ describe('criteria of rejection', () => {
     expect(read('token_k1', '0.5_2')).toEqual([['token_k1', Math.log(0.5), Math.log(2)]]);
     expect(read('seq_sum_k1', 4)).toEqual([['seq_sum_k1', Math.log(0.25), Math.log(4)]]);
     expect(read('seq_mean_k1', '1')).toEqual([['seq_mean_k1', 0, 0]]);
+  });
+
+  test('a pair is the range of that text, for all criteria', () => {
+    for (const name of ['token_k1', 'seq_sum_k1', 'token_k1,seq_mean_k1']) {
+      expect(read(name, [0.5, 2])).toEqual(read(name, '0.5_2'));
+    }
+    expect(() => read('token_k2', [0.5, 2])).toThrow(/for token_k2 one positive number/);
+    expect(() => read('token_k1', [2, 0.5])).toThrow(/lower ≤ upper/);
   });
 
   test('one threshold for each, in order', () => {

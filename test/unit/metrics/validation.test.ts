@@ -224,6 +224,18 @@ describe('the bootstrap', () => {
   });
 });
 
+test('uids are texts or numbers, in an array of any kind; 1 and its text are two prompts', () => {
+  const sources = ['s', 's', 's'];
+  const infos = { acc: [1, 0, 1] };
+  const meansOf = (uids: ArrayLike<string | number>) => {
+    const { prompts } = processValidationMetrics(sources, uids, infos);
+    return Object.fromEntries(Object.entries(prompts).filter(([key]) => /mean@\d$/.test(key)));
+  };
+  expect(meansOf([7, 7, 8])).toEqual(meansOf(['a', 'a', 'b']));
+  expect(meansOf(Int32Array.of(7, 7, 8))).toEqual(meansOf(['a', 'a', 'b']));
+  expect(meansOf([1, '1', 1])).toEqual(meansOf(['a', 'b', 'a']));
+});
+
 describe('refusals', () => {
   const call = (...args: unknown[]): (() => unknown) => {
     return () => (processValidationMetrics as (...given: unknown[]) => unknown)(...args);
@@ -234,6 +246,8 @@ describe('refusals', () => {
     ['a column of another length', [['s'], ['p'], { acc: [1, 2] }], ShapeError, 'infos.acc'],
     ['a source that is no text', [['s', 3], ['p', 'p'], {}], ValueError, 'dataSources[1]'],
     ['a uid that is not there', [['s'], [undefined], {}], MissingInputError, 'sampleUids[0]'],
+    ['a uid that is NaN', [['s'], [NaN], {}], ValueError, 'sampleUids[0]'],
+    ['uids that are no list', [['s'], 'p', {}], ValueError, 'sampleUids'],
     ['a column that is none', [['s'], ['p'], { acc: 1 }], ValueError, 'infos.acc'],
     ['a vote for an object', [['s'], ['p'], { acc: [1], pred: [{}] }], ValueError, 'infos.pred[0]'],
     ['an unknown estimator', [['s'], ['p'], {}, { estimator: 'jackknife' }], ValueError, 'options.estimator'],
