@@ -5,7 +5,8 @@
  * expected, what came instead, and what to do. Code that wants to react branches on the class or on `code`; the
  * message is for people.
  *
- * All parts are printable text, whatever the names and values in them: an ESC is the text `\u001b`.
+ * An error shows the beginning of what is long and keeps nothing of the rest, so that refusing 10 MB costs a few kB
+ * wherever errors are collected.
  */
 import { printable } from './printable.js';
 
@@ -23,6 +24,21 @@ export interface ErrorDetail {
   readonly remedy: string;
 }
 
+/** Characters of each part of a message; what is longer is cut, with `…` at its end. */
+export const MOST_CHARACTERS = 1000;
+
+/** A text as a terminal may see it, of at most `MOST_CHARACTERS`. */
+function shown(text: string): string {
+  // Cut before it is spelled out, which is work for every character, and again where that has made it longer.
+  const brief = shortened(printable(shortened(text)));
+  // In memory of its own: a slice of a string keeps all of that string alive.
+  return Buffer.from(brief, 'utf16le').toString('utf16le');
+}
+
+function shortened(text: string): string {
+  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 1)}…` : text;
+}
+
 /** Base class: `catch (e) { if (e instanceof TensortallyError) … }` catches every deliberate refusal. */
 export abstract class TensortallyError extends Error implements ErrorDetail {
   /** Stable identifier of the kind of error, one per class. */
@@ -34,11 +50,11 @@ export abstract class TensortallyError extends Error implements ErrorDetail {
   readonly remedy: string;
 
   constructor(detail: ErrorDetail, options?: ErrorOptions) {
-    const where = printable(detail.where);
-    const input = detail.input === undefined ? undefined : printable(detail.input);
-    const expected = printable(detail.expected);
-    const received = printable(detail.received);
-    const remedy = printable(detail.remedy);
+    const where = shown(detail.where);
+    const input = detail.input === undefined ? undefined : shown(detail.input);
+    const expected = shown(detail.expected);
+    const received = shown(detail.received);
+    const remedy = shown(detail.remedy);
     const subject = input === undefined ? where : `${where}: ${input}`;
     super(`${subject}: expected ${expected}, got ${received}; ${remedy}`, options);
     this.name = new.target.name;

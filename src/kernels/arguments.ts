@@ -5,17 +5,34 @@
 import { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError, ValueError } from '../errors.js';
 
-/** What a message calls a value that has no place where it came. Never throws, whatever the value. */
+/** What a message calls a value that has no place where it came. Never throws, whatever the value, and never is long. */
 export function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value);
-  if (Array.isArray(value)) return 'a plain array';
-  if (value instanceof Tensor) return 'a tensor';
   if (typeof value === 'string')
     return value.length > 60 ? `the text '${value.slice(0, 60)}…'` : `the text '${value}'`;
   if (typeof value === 'number') return `the number ${value}`;
   if (typeof value !== 'object') return `a ${typeof value}`;
+  try {
+    if (Array.isArray(value)) return 'a plain array';
+    if (value instanceof Tensor) return 'a tensor';
+    return `an object (${classOf(value) ?? 'no class'})`;
+  } catch {
+    // A proxy or a getter that throws.
+    return 'an object (no class)';
+  }
+}
+
+function classOf(value: object): string | undefined {
   const { constructor } = value as { constructor?: unknown };
-  return `an object (${typeof constructor === 'function' ? constructor.name : 'no class'})`;
+  if (typeof constructor !== 'function') return undefined;
+  const name: unknown = constructor.name;
+  return typeof name === 'string' ? name.slice(0, 60) : undefined;
+}
+
+/** What somebody else's failure says: the message of an error, a text as it is, and what anything else is. */
+export function messageOf(thrown: unknown): string {
+  const said: unknown = thrown instanceof Error ? thrown.message : thrown;
+  return typeof said === 'string' ? said : kindOf(said);
 }
 
 /** An object with names of its own; lists, tensors and functions are none. */

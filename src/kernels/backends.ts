@@ -7,7 +7,7 @@
 import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
-import { kindOf } from './arguments.js';
+import { kindOf, messageOf } from './arguments.js';
 import { type BackendName, backendNames } from './backend-names.js';
 import { histogramKernels } from './histogram/index.js';
 import { logitsKernels } from './logits/index.js';
@@ -225,7 +225,7 @@ async function activate(name: BackendName): Promise<void> {
   else await probes[name]();
   let cause: Error | undefined;
   const activated = await tf.setBackend(name).catch((error: unknown) => {
-    cause = error instanceof Error ? error : new Error(String(error));
+    cause = error instanceof Error ? error : new Error(messageOf(error), { cause: error });
     return false;
   });
   if (activated && activeName() === name) {

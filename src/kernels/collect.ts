@@ -6,7 +6,7 @@
  * reads it; `collect(a, b, c)` reads any number of them in a single transfer per device.
  */
 import { ReleasedError, ValueError } from '../errors.js';
-import { assertFunction, kindOf } from './arguments.js';
+import { assertFunction, kindOf, messageOf } from './arguments.js';
 
 /** Brings blocks of one device to the host. One call is one transfer. */
 export interface BlockReader<H = unknown> {
@@ -126,7 +126,7 @@ export class Pending<T> implements Promise<T> {
       if (isPending(launched)) return launched;
       throw noPending('Pending.attempt', 'launch()', launched);
     } catch (error) {
-      return Pending.rejected(error instanceof Error ? error : new Error(String(error)));
+      return Pending.rejected(error instanceof Error ? error : new Error(messageOf(error), { cause: error }));
     }
   }
 

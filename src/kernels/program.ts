@@ -6,6 +6,7 @@
  * only use nodes before them.
  */
 import { ValueError } from '../errors.js';
+import { kindOf } from './arguments.js';
 import {
   type BinaryOp,
   type Expression,
@@ -75,7 +76,7 @@ function unknownOperation(op: unknown): ValueError {
     where: 'expression',
     input: 'op',
     expected: `one of ${[...Object.keys(unaryOps), ...Object.keys(binaryOps)].join(', ')}`,
-    received: String(op),
+    received: typeof op === 'string' ? op : kindOf(op),
     remedy: 'build expressions with the functions of `expression`',
   });
 }
@@ -103,7 +104,7 @@ class Builder {
       case 'constant':
         // Made by hand: `constant` refuses what is not finite.
         if (Number.isFinite(part.value)) return this.#constant(part.value);
-        throw unknownOperation(`constant ${String(part.value)}`);
+        throw unknownOperation(`a constant that is ${kindOf(part.value)}`);
       case 'unary':
         if (Object.hasOwn(unaryOps, part.op)) return this.#unary(part.op, args[0]!);
         throw unknownOperation(part.op);

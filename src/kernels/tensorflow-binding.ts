@@ -13,6 +13,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
+import { messageOf } from './arguments.js';
 
 /** The packages that can hold the binding, the preferred one first. */
 export const nodePackages = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node'] as const;
@@ -354,5 +355,5 @@ function startBackend(): NodeBackend {
 }
 
 function firstLine(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).split('\n', 1)[0]!;
+  return messageOf(error).split('\n', 1)[0]!;
 }

@@ -6,6 +6,7 @@
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
+import { messageOf } from './arguments.js';
 
 /** A handle of a tensor inside TensorFlow. */
 export interface RawTensor {
@@ -367,7 +368,7 @@ export class OpScope {
         {
           where: this.#where,
           expected: `TensorFlow to run its op ${name}`,
-          received: cause instanceof Error ? cause.message : String(cause),
+          received: messageOf(cause),
           remedy:
             'free device memory or pass fewer elements at once; `tensortally doctor` checks the installation',
         },

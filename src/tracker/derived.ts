@@ -5,7 +5,7 @@
  * tracker, several, or the merged records of all ranks.
  */
 import { KeyConflictError, ValueError } from '../errors.js';
-import { assertFunction, kindOf } from '../kernels/arguments.js';
+import { assertFunction, kindOf, messageOf } from '../kernels/arguments.js';
 
 /** A metric that is computed from exported numbers; made by `derive`, `ratio` or `perplexity`. */
 export class Derivation {
@@ -120,7 +120,7 @@ function computed(name: string, of: (...numbers: number[]) => number, given: rea
         where: 'export',
         input: name,
         expected: 'a number from its derivation',
-        received: `an error: ${cause instanceof Error ? cause.message : String(cause)}`,
+        received: `an error: ${messageOf(cause)}`,
         remedy: 'return NaN where it is undefined',
       },
       { cause },

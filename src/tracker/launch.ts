@@ -6,6 +6,7 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
+import { messageOf } from '../kernels/arguments.js';
 import {
   type CompactMask,
   Histogram,
@@ -137,7 +138,7 @@ export class Launch {
 
   #lose(loss: unknown): void {
     if (this.isRead) return;
-    this.#loss = loss instanceof Error ? loss : new Error(String(loss), { cause: loss });
+    this.#loss = loss instanceof Error ? loss : new Error(messageOf(loss), { cause: loss });
     this.#keep(new Map());
   }
 

@@ -111,6 +111,13 @@ describe('damaged bytes are refused', () => {
   });
 });
 
+/** Lists within lists. */
+function nested(depth: number): unknown {
+  let value: unknown = 0;
+  for (let i = 0; i < depth; i++) value = [value];
+  return value;
+}
+
 interface Parts {
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what is written into a header here is wrong by design
   readonly header: any;
@@ -181,6 +188,13 @@ test.each<[string, (parts: Parts) => void]>([
   ['half a count', ({ body }) => (body[0] = 0.5)],
   ['a count beyond counting', ({ body }) => (body[0] = 1e308)],
   ['more NaN than there are elements', ({ body }) => (body[1] = 1e6)],
+  ['a sum above that of its elements', ({ body }) => (body[4] = 1e6)],
+  ['a sum that is NaN', ({ body }) => (body[4] = NaN)],
+  ['deviations that its elements cannot have', ({ body }) => (body[5] = 1e6)],
+  ['a table that no family has', ({ header }) => header.tables++],
+  ['rows without end', ({ header }) => (header.rows = 2 ** 53 - 1)],
+  ['tables without end', ({ header }) => (header.tables = 1e8)],
+  ['options nested without end', ({ header }) => (header.options.policy = { deep: nested(3000) })],
   ['tokens that are NaN', ({ body }) => (body[body.length - 1] = NaN)],
   ['turns below 0', ({ body }) => (body[body.length - 5] = -1)],
 ])('%s: refused whatever the checksum says', (_what, change) => {

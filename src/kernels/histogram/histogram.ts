@@ -235,18 +235,23 @@ function faultOf(row: unknown): string | undefined {
   const numbers = row as ArrayLike<unknown>;
   const isCount = (x: unknown): boolean => Number.isSafeInteger(x) && (x as number) >= 0;
   if (numbers.length < PAIRS || numbers.length % 2 !== 0) return `a list of ${numbers.length}`;
-  if (numbers[0] !== LAYOUT) return `a row of layout ${String(numbers[0])}, which is not ${LAYOUT}`;
+  if (numbers[0] !== LAYOUT) return `a row of layout ${shown(numbers[0])}, which is not ${LAYOUT}`;
   for (const at of [NAN, POS_INF, NEG_INF]) {
-    if (!isCount(numbers[at])) return `the count ${String(numbers[at])}`;
+    if (!isCount(numbers[at])) return `the count ${shown(numbers[at])}`;
   }
   let last = -LAST_BUCKET - 1;
   for (let at = PAIRS; at < numbers.length; at += 2) {
     const [bucket, count] = [numbers[at], numbers[at + 1]];
     if (!Number.isInteger(bucket) || (bucket as number) <= last || (bucket as number) > LAST_BUCKET) {
-      return `the bucket ${String(bucket)} after ${last}`;
+      return `the bucket ${shown(bucket)} after ${last}`;
     }
-    if (!isCount(count) || count === 0) return `the count ${String(count)} of bucket ${String(bucket)}`;
+    if (!isCount(count) || count === 0) return `the count ${shown(count)} of bucket ${shown(bucket)}`;
     last = bucket as number;
   }
   return undefined;
+}
+
+/** A number as it is; of anything else what it is, which may be of any size and depth. */
+function shown(x: unknown): string {
+  return typeof x === 'number' ? `${x}` : kindOf(x);
 }

@@ -171,7 +171,7 @@ function parseChannel(
     throw new MissingInputError({
       where: WHERE,
       input: 'mask',
-      expected: `a mask called ${JSON.stringify(channel.mask)}`,
+      expected: `a mask called ${typeof channel.mask === 'string' ? `"${channel.mask}"` : kindOf(channel.mask)}`,
       received: maskNames === undefined ? 'no record of masks' : `masks called ${maskNames.join(', ')}`,
       remedy: 'pass a record of masks that has it',
     });
@@ -184,7 +184,7 @@ function parseChannel(
     input: `channels.${name}`,
     expected: 'the name of its mask, since there is a record of masks',
     received: 'an expression alone',
-    remedy: `write { of: …, mask: ${JSON.stringify(maskNames[0] ?? 'name')} }, or mask: undefined for all elements`,
+    remedy: `write { of: …, mask: "${maskNames[0] ?? 'name'}" }, or mask: undefined for all elements`,
   });
 }
 
@@ -214,7 +214,7 @@ function namedInputs(
         throw new MissingInputError({
           where: WHERE,
           input: name,
-          expected: `a tensor, since channel ${JSON.stringify(channel)} reads it`,
+          expected: `a tensor, since channel "${channel}" reads it`,
           received: `inputs called ${Object.keys(inputs).join(', ') || 'nothing'}`,
           remedy: `put ${name} into the inputs`,
         });

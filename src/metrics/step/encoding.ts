@@ -7,20 +7,25 @@
  *  12  uint32   checksum of everything else
  *  16  header   JSON in UTF-8, padded with spaces
  *      float64  the tables, each once though families share them; lengths; columns; global_token_num
+ *
+ * Every row has numbers in the body, so that the size of the bytes bounds what reading them takes.
  */
 import { ValueError } from '../../errors.js';
 import { kindOf } from '../../kernels/arguments.js';
-import { type MomentsRow, MomentsTable } from '../../kernels/index.js';
+import { MomentsTable } from '../../kernels/index.js';
+import { rowFault } from '../../kernels/moments/row-checks.js';
 import type { GroupId } from '../groups.js';
 import { checksumBut } from './checksum.js';
 import type { StateContents } from './contents.js';
 import type { FamilyTables, TensorFamily } from './families.js';
-import { type Header, faultOf } from './header.js';
+import { type Header, faultOf, isShallow } from './header.js';
 
 const MARK = 0x54535431;
 const FORMAT = 3;
 /** Bytes before the header. */
 const PREFIX = 16;
+/** Brackets of a header that are open at once, at most; options of families have the most. */
+const MOST_NESTED = 8;
 /** Which of the words is the checksum. */
 const CHECKSUM_AT = 3;
 
@@ -118,7 +123,12 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
   const tables = Array.from({ length: count }, () => {
     const table = new MomentsTable(rows);
     table.cells.set(next(rows * MomentsTable.WIDTH));
-    return [...table].every(isRow) ? table : refuse('bytes with moments that count nothing');
+    for (let i = 0; i < rows; i++) {
+      if (!isCounted(table, i)) return refuse('bytes with moments that count nothing');
+      const fault = rowFault(table, i);
+      if (fault !== undefined) return refuse(`bytes with ${fault}`);
+    }
+    return table;
   });
   const tablesOf = (places: Readonly<Record<string, number>>): FamilyTables =>
     Object.fromEntries(Object.entries(places).map(([channel, place]) => [channel, tables[place]!]));
@@ -139,14 +149,17 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
   };
 }
 
-/** Whether a row can be one of selected elements. */
-function isRow({ count, nan, posInf, negInf }: MomentsRow): boolean {
-  const counts = [count, nan, posInf, negInf];
-  return counts.every((one) => Number.isSafeInteger(one) && one >= 0) && nan + posInf + negInf <= count;
+/** Whether what a row counts are elements: the masks of a step have no weights. */
+function isCounted({ cells }: MomentsTable, i: number): boolean {
+  const at = i * MomentsTable.WIDTH;
+  for (let field = at; field < at + 4; field++) if (!Number.isSafeInteger(cells[field])) return false;
+  return true;
 }
 
 /** The header, or what is wrong with it. */
 function headerOf(where: string, text: string): Header | string {
+  // The readers of what is nested call themselves, and a few kB of brackets would exhaust their stack.
+  if (!isShallow(text, MOST_NESTED)) return 'a header that is nested too deep';
   let header: unknown;
   try {
     header = JSON.parse(text, infinitiesRead);

@@ -43,10 +43,13 @@ const listOf =
   (x: unknown): boolean =>
     Array.isArray(x) && x.every(holds);
 
+/** Tables of a state, at most: all families together have about 60 channels. */
+const MOST_TABLES = 256;
+
 /** What each part must be, whatever the others are. */
 const PARTS: { readonly [K in keyof Required<Header>]: (x: unknown) => boolean } = {
   rows: isCount,
-  tables: isCount,
+  tables: (x) => isCount(x) && x <= MOST_TABLES,
   skipped: (x) => isRecord(x) && Object.entries(x).every(([family, why]) => isFamily(family) && isText(why)),
   families: unless(listOf(isFamily)),
   responseWidth: unless(isCount),
@@ -72,10 +75,14 @@ export function faultOf(where: string, given: unknown): string | undefined {
     if (!holds(given[part])) return `a header whose ${part} is none`;
   }
   const header = given as unknown as Header;
-  const { rows, groups, channels } = header;
+  const { rows, tables, groups, channels, unknownLengths } = header;
   if (groups !== undefined && groups.length !== rows) return `${groups.length} groups for ${rows} rows`;
   if ((groups === undefined) !== (channels.groups === undefined))
     return 'groups without metrics, or without ids';
+  const used = new Set(Object.values(channels).flatMap((own) => Object.values(own)));
+  if (used.size !== tables) return `${tables} tables, of which ${used.size} are used`;
+  // Of a batch without lengths and without a family there is no state.
+  if (tables === 0 && unknownLengths !== undefined) return `${rows} rows of which nothing is known`;
   try {
     effectiveOptions(where, header.options, header.families);
   } catch (error) {
@@ -159,4 +166,21 @@ function channelSets(
       // Each names its metric, and how the number is made.
       return [(channel) => /^\S+ (mean|rowMean|selected|products)$/.test(channel)];
   }
+}
+
+/** Whether no more than `most` brackets of a JSON text are open at once. */
+export function isShallow(text: string, most: number): boolean {
+  let depth = 0;
+  let isQuoted = false;
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i];
+    if (isQuoted) {
+      if (c === '\\') i++;
+      else if (c === '"') isQuoted = false;
+    } else if (c === '"') isQuoted = true;
+    else if (c === '[' || c === '{') {
+      if (++depth > most) return false;
+    } else if (c === ']' || c === '}') depth--;
+  }
+  return true;
 }

@@ -3,7 +3,7 @@
  */
 import { join } from 'node:path';
 import { ValueError } from '../../errors.js';
-import { assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
+import { assertNamed, assertOptions, kindOf, messageOf } from '../../kernels/arguments.js';
 import { assertNumbers, assertWhole } from './commit.js';
 import { type ConsoleOptions, ConsoleWriter } from './console.js';
 import { CommitError } from './errors.js';
@@ -200,7 +200,7 @@ function assertWriters(writers: unknown): void {
 }
 
 function asError(reason: unknown): Error {
-  return reason instanceof Error ? reason : new Error(String(reason));
+  return reason instanceof Error ? reason : new Error(messageOf(reason), { cause: reason });
 }
 
 function invalid(

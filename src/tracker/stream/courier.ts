@@ -4,6 +4,7 @@
 import { MomentsTable } from '../../kernels/moments/record.js';
 import { type Delta, encodeDelta, schemaFingerprint } from './delta.js';
 import { StreamError } from './errors.js';
+import { kindOf, messageOf } from '../../kernels/arguments.js';
 import type { KeyTable } from './key-table.js';
 import type { KeyDefinition } from './schema.js';
 import type { DeltaAck, StreamTransport } from './transport.js';
@@ -130,7 +131,7 @@ export class Courier {
     } catch (error) {
       this.#failures++;
       if (error instanceof StreamError) throw error;
-      throw this.#failed('a delivery', error instanceof Error ? error.message : String(error), error);
+      throw this.#failed('a delivery', messageOf(error), error);
     }
   }
 
@@ -153,7 +154,7 @@ export class Courier {
       if (isAck(ack)) return ack;
       throw this.#failed(
         "an answer with status 'accepted', 'unknown_schema' or 'refused'",
-        JSON.stringify(ack),
+        `${kindOf(ack)} with status ${kindOf((ack as { status?: unknown } | null | undefined)?.status)}`,
       );
     } finally {
       clearTimeout(this.#deadline);

@@ -12,7 +12,7 @@ import {
   FLAG_POLICY_VERSION,
 } from './delta.js';
 import { DeltaError } from './errors.js';
-import { rowFault } from './row-checks.js';
+import { rowFault } from '../../kernels/moments/row-checks.js';
 import { type KeyDefinition, fingerprintOf, streamReductions } from './schema.js';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -2,7 +2,7 @@
 import { ValueError } from '../../errors.js';
 import { assertNamed, kindOf } from '../../kernels/arguments.js';
 import { MomentsTable } from '../../kernels/moments/record.js';
-import { rowFault } from './row-checks.js';
+import { rowFault } from '../../kernels/moments/row-checks.js';
 import type { StreamRow } from './schema.js';
 
 /**
