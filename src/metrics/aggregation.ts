@@ -71,15 +71,15 @@ const WHERE = 'aggLoss';
 /**
  * A loss per token as one number.
  *
- * Elements outside the mask never matter. Without a token, or a sequence, to average over the result is NaN, unless
- * the global counts say that there are some elsewhere: then this part adds 0. Under the verl presets the sequence modes
+ * Elements outside the mask never matter. Without a token, or a sequence, to average over the result is NaN, also where
+ * the global count says so by 0; if it says that there are some elsewhere, this part adds 0. Under the verl presets the sequence modes
  * multiply by the mask as verl does, so NaN and infinities outside it show.
  *
  * @param lossMat `[B, T]`, any unit
  * @param lossMask `[B, T]`; every non-zero element selects
  * @returns the unit of `lossMat`
- * @throws ValueError for a mode that is none (`token-sum` is none under `verl-2026-01`) and for counts that are not
- *   positive; MissingInputError for several ranks without the count that the mode divides by (`verl-2026-01` takes the
+ * @throws ValueError for a mode that is none (`token-sum` is none under `verl-2026-01`) and for counts that are
+ *   negative or infinite, and for ranks and scales that are not positive; MissingInputError for several ranks without the count that the mode divides by (`verl-2026-01` takes the
  *   local one); ShapeError, DtypeError, DisposedTensorError, BackendError
  * @source verl, trainer/ppo/core_algos.py, agg_loss
  * @example  const loss = await aggLoss(losses, responseMask, { lossAggMode: 'seq-mean-token-mean' });
@@ -161,13 +161,18 @@ function aggregate(
     return total(sums) / lossScaleFactor;
   }
   if (lossAggMode === 'token-sum') return total(sums) * dpSize;
-  if (lossAggMode === 'token-mean') return (total(sums) / (batchNumTokens ?? total(counts))) * dpSize;
+  if (lossAggMode === 'token-mean') return meanOver(batchNumTokens ?? total(counts), total(sums)) * dpSize;
   // Rows without a token are no sequences, whatever verl's product makes of them.
   const hasTokens = (_: number, row: number): boolean => counts[row]! > 0;
   const perSequence = lossAggMode === 'seq-mean-token-mean' ? sums.map((s, i) => s / counts[i]!) : sums;
   const sequences = globalBatchSize ?? counts.filter(hasTokens).length;
-  const mean = (total(perSequence.filter(hasTokens)) / sequences) * dpSize;
+  const mean = meanOver(sequences, total(perSequence.filter(hasTokens))) * dpSize;
   return lossAggMode === 'seq-mean-token-sum-norm' ? mean / lossScaleFactor : mean;
+}
+
+/** A mean over nothing is NaN, whatever the sum: a global count of 0 denies the tokens that there are. */
+function meanOver(count: number, sum: number): number {
+  return count === 0 ? NaN : sum / count;
 }
 
 /**
@@ -182,8 +187,14 @@ export function checkedAggregation(where: string, options: AggLossOptions, as = 
   assertSemantics(where, semantics);
   const at: Place = { where, as };
   assertMode(at, lossAggMode, semantics);
-  for (const [name, value] of Object.entries({ dpSize, batchNumTokens, globalBatchSize, lossScaleFactor })) {
-    if (value !== undefined) assertPositive(at, name, value);
+  for (const [name, value] of Object.entries({ dpSize, lossScaleFactor })) {
+    if (value !== undefined && !(value > 0 && value < Infinity))
+      throw outOfBounds(at, name, value, 'a positive number');
+  }
+  // No token in the whole batch is what the mask would say, too, and the mean of nothing is NaN.
+  for (const [name, value] of Object.entries({ batchNumTokens, globalBatchSize })) {
+    if (value !== undefined && !(value >= 0 && value < Infinity))
+      throw outOfBounds(at, name, value, 'a count, 0 or more');
   }
   if (dpSize > 1 && semantics !== 'verl-2026-01') assertGlobalCount(at, lossAggMode, options);
   return { ...options, lossAggMode, semantics, dpSize };
@@ -207,12 +218,11 @@ function assertMode({ where, as }: Place, mode: string, semantics: Semantics): v
   });
 }
 
-function assertPositive({ where, as }: Place, name: string, value: number): void {
-  if (value > 0 && value < Infinity) return;
-  throw new ValueError({
+function outOfBounds({ where, as }: Place, name: string, value: number, expected: string): ValueError {
+  return new ValueError({
     where,
     input: `${as}.${name}`,
-    expected: 'a positive number',
+    expected,
     received: kindOf(value),
     remedy: 'leave it out for what the mask says',
   });

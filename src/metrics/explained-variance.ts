@@ -5,17 +5,19 @@ import { kindOf } from '../kernels/arguments.js';
 import { subtract } from '../kernels/expression.js';
 import type { Pending } from '../kernels/index.js';
 import { Moments, type MomentsRow, channelTables, emptyRow, mergeRows } from '../kernels/index.js';
+import { isOneNumber } from './rounding.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 
-/** Keeps the ratio finite where returns hardly vary; verl's constant. */
-const EPSILON = 1e-5;
+/** What verl adds to the variance of the returns. Rewards of ±1e-3 drown in it. */
+const VERL_EPSILON = 1e-5;
 
 /**
- * 1 − Var(returns − values) / (Var(returns) + 1e-5), both variances unbiased. Range (−∞, 1]; 1 is a perfect critic up
- * to a constant, 0 no better than predicting the mean, negative worse than that.
+ * 1 − Var(returns − values) / Var(returns), both variances unbiased. Range (−∞, 1]; 1 is a perfect critic up to a
+ * constant, 0 no better than predicting the mean, negative worse than that.
  *
- * NaN for fewer than two tokens or a NaN inside; constant returns leave nothing to explain and give NaN under
- * `recommended`, the bare formula under the verl presets.
+ * NaN for fewer than two tokens or a NaN inside. Returns that are equal but for float32 rounding (their range is at most
+ * 2⁻²¹ of the largest magnitude) leave nothing to explain and give NaN. The verl presets add 1e-5 to the variance of the
+ * returns instead, whatever their unit.
  *
  * @param returns row of the returns of the selected tokens
  * @param errors row of returns − values of the same tokens
@@ -23,9 +25,9 @@ const EPSILON = 1e-5;
  */
 export function explainedVariance(returns: MomentsRow, errors: MomentsRow, semantics: Semantics): number {
   const ret = new Moments(returns);
-  const constant = ret.min === ret.max;
-  if (constant && semantics === 'recommended') return NaN;
-  return 1 - new Moments(errors).variance() / (ret.variance() + EPSILON);
+  const ofErrors = new Moments(errors).variance();
+  if (semantics !== 'recommended') return 1 - ofErrors / (ret.variance() + VERL_EPSILON);
+  return isOneNumber(ret.min, ret.max) ? NaN : 1 - ofErrors / ret.variance();
 }
 
 /**

@@ -32,10 +32,16 @@ export interface PolicyMetricsOptions extends AggLossOptions {
   readonly clipRatio?: number | undefined;
   readonly clipRatioLow?: number | undefined;
   readonly clipRatioHigh?: number | undefined;
-  /** Bound on the ratio where the advantage is negative (dual clip), above 1. Default 3. */
-  readonly clipRatioC?: number | undefined;
-  /** The critic's predictions are clipped to ± this around those before the update. Default 0.5. */
-  readonly cliprangeValue?: number | undefined;
+  /**
+   * Bound on the ratio where the advantage is negative (dual clip), above 1; `null` or Infinity for none, as PPO has it.
+   * Default 3, as verl has it: with it `actor/pg_loss` is not the loss of a trainer without dual clip.
+   */
+  readonly clipRatioC?: number | null | undefined;
+  /**
+   * The critic's predictions are clipped to ± this around those before the update; `null` or Infinity for a trainer that
+   * does not clip them. Default 0.5, in the unit of the returns.
+   */
+  readonly cliprangeValue?: number | null | undefined;
   /** Estimator of `actor/kl_loss`. Default `'low_var_kl'`. */
   readonly klLossType?: KlPenalty | undefined;
   /** Whether the reward has a KL penalty: adds `actor/reward_kl_penalty`. Default false. */
@@ -61,9 +67,13 @@ const WHERE = 'computePolicyMetrics';
  *
  * `ppo_kl` (nats, log π_old − log π), clip fractions (in [0, 1]) and `vpred_mean` are means over the tokens of
  * `response_mask`; the losses (of verl's loss mode `vanilla`), `entropy` and `kl_loss` (nats) are aggregated by
- * `lossAggMode`; `reward_kl_penalty` (nats) is the mean over rows of row means. The log-ratio π / π_old, also in
- * `ppo_kl`, and that of k3 are held within ±20. All of them are over the whole batch, however the trainer splits it into
+ * `lossAggMode`; `reward_kl_penalty` (nats) is the mean over rows of row means. The log-ratio log π − log π_old is cut
+ * above 20 where it is exponentiated, and nowhere else; the verl presets hold it within ±20, also in `ppo_kl`. k3 is that
+ * of `klPenalty`, which is part of the loss. All of them are over the whole batch, however the trainer splits it into
  * micro-batches. One read-back.
+ *
+ * A NaN among the tokens makes the clip fractions NaN as it makes the losses NaN; under the verl presets such a token is
+ * one that was not clipped.
  *
  * @param batch the `[B, T]` tensors of the table, log_probs being those of the policy that is updated
  * @returns plain numbers; those of nothing are NaN (under the verl presets means and fractions of nothing are 0)
@@ -150,11 +160,11 @@ function updatePlans(part: PartOf, { aggregation, range }: CheckedPolicyOptions)
   const { semantics } = aggregation;
   const plans: Plans = {};
   const moved = part('logProbs', 'oldLogProbs');
-  if (moved !== undefined) plans['actor/ppo_kl'] = meanPlan(moved, ppoKl, semantics);
+  if (moved !== undefined) plans['actor/ppo_kl'] = meanPlan(moved, ppoKl(semantics), semantics);
   const weighted = part('logProbs', 'oldLogProbs', 'advantages', 'rolloutIsWeights');
   const updated = weighted ?? part('logProbs', 'oldLogProbs', 'advantages');
   if (updated !== undefined) {
-    const { loss, isClipped, isClippedLower } = policyLoss(range, weighted !== undefined);
+    const { loss, isClipped, isClippedLower } = policyLoss(range, weighted !== undefined, semantics);
     plans['actor/pg_loss'] = lossPlan(updated, loss, aggregation);
     plans['actor/pg_clipfrac'] = meanPlan(updated, isClipped, semantics);
     plans['actor/pg_clipfrac_lower'] = meanPlan(updated, isClippedLower, semantics);
@@ -188,7 +198,7 @@ function criticPlans(part: PartOf, { aggregation, valueRange }: CheckedPolicyOpt
   }
   const updated = part('valuePredictions', 'values', 'returns');
   if (updated !== undefined) {
-    const { loss, isClipped } = valueLoss(valueRange);
+    const { loss, isClipped } = valueLoss(valueRange, semantics);
     plans['critic/vf_loss'] = lossPlan(updated, loss, aggregation);
     plans['critic/vf_clipfrac'] = meanPlan(updated, isClipped, semantics);
   }
@@ -206,46 +216,60 @@ export function checkedPolicyOptions(
     clipRatio: 'number',
     clipRatioLow: 'number',
     clipRatioHigh: 'number',
-    clipRatioC: 'number',
-    cliprangeValue: 'number',
+    clipRatioC: 'any',
+    cliprangeValue: 'any',
     klLossType: 'any',
     useKlInReward: 'boolean',
     klPenalty: 'any',
   } as const;
   assertOptions(where, options, kinds, as);
-  const { clipRatio = 0.2, clipRatioLow = clipRatio, clipRatioHigh = clipRatio, clipRatioC = 3 } = options;
-  const { cliprangeValue = 0.5, klLossType = 'low_var_kl' } = options;
+  const { clipRatio = 0.2, clipRatioLow = clipRatio, clipRatioHigh = clipRatio } = options;
+  const { klLossType = 'low_var_kl' } = options;
   const { useKlInReward = false, klPenalty: klPenaltyKind = 'kl' } = options;
-  for (const [name, value] of Object.entries({ clipRatio, clipRatioLow, clipRatioHigh, cliprangeValue })) {
-    assertBound(where, `${as}.${name}`, value, {
-      holds: value >= 0,
-      expected: 'a finite number of at least 0',
-    });
+  for (const [name, value] of Object.entries({ clipRatio, clipRatioLow, clipRatioHigh })) {
+    if (value >= 0 && value < Infinity) continue;
+    throw outOfBounds(where, `${as}.${name}`, value, 'a finite number of at least 0');
   }
-  // At 1 and below the bound would cut into the clip range itself; verl refuses it, too.
-  assertBound(where, `${as}.clipRatioC`, clipRatioC, {
-    holds: clipRatioC > 1,
-    expected: 'a finite number above 1',
+  const dual = switchable(where, `${as}.clipRatioC`, options.clipRatioC, {
+    byDefault: 3,
+    // At 1 and below the bound would cut into the clip range itself; verl refuses it, too.
+    holds: (bound) => bound > 1,
+    expected: 'a number above 1, or null for no such bound',
+  });
+  const valueRange = switchable(where, `${as}.cliprangeValue`, options.cliprangeValue, {
+    byDefault: 0.5,
+    holds: (bound) => bound >= 0,
+    expected: 'a number of at least 0, or null for no clipping',
   });
   const lossKind = estimatorOf(where, `${as}.klLossType`, klLossType);
   const penaltyKind = estimatorOf(where, `${as}.klPenalty`, klPenaltyKind);
   return {
     aggregation: checkedAggregation(where, options, as),
-    range: { low: clipRatioLow, high: clipRatioHigh, dual: clipRatioC },
-    valueRange: cliprangeValue,
+    range: { low: clipRatioLow, high: clipRatioHigh, dual },
+    valueRange,
     klLossType: lossKind,
     klPenaltyKind: useKlInReward ? penaltyKind : undefined,
   };
 }
 
-function assertBound(
+/** A bound that `null` and Infinity switch off. */
+function switchable(
   where: string,
   input: string,
-  value: number,
-  { holds, expected }: { readonly holds: boolean; readonly expected: string },
-): void {
-  if (holds && value < Infinity) return;
-  throw new ValueError({
+  given: unknown,
+  {
+    byDefault,
+    holds,
+    expected,
+  }: { readonly byDefault: number; readonly holds: (bound: number) => boolean; readonly expected: string },
+): number {
+  const bound = given === null ? Infinity : (given ?? byDefault);
+  if (typeof bound === 'number' && holds(bound)) return bound;
+  throw outOfBounds(where, input, given, expected);
+}
+
+function outOfBounds(where: string, input: string, value: unknown, expected: string): ValueError {
+  return new ValueError({
     where,
     input,
     expected,

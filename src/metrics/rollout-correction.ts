@@ -48,8 +48,8 @@ const FIELDS = ['oldLogProbs', 'rolloutLogProbs', 'responseMask'] as const;
 /**
  * Diagnoses how far the trained policy is from the one that sampled, and makes importance weights and a rejection mask.
  *
- * With x = log π_train − log π_rollout of a token, held within ±20 where it is exponentiated, over the tokens of
- * `response_mask` and the rows that have one:
+ * With x = log π_train − log π_rollout of a token, over the tokens of `response_mask` and the rows that have one. Weights
+ * are of x held within ±20, as they are applied; elsewhere only what would overflow is cut, eˣ above x = 20:
  *
  * - always: `training_ppl`, `training_log_ppl`, `rollout_ppl`, `rollout_log_ppl`, `ppl_ratio`, `log_ppl_diff`,
  *   `log_ppl_abs_diff`, `log_ppl_diff_{max,min}` (means over rows, of the rows' mean log-probabilities in nats), `kl` =
@@ -63,8 +63,10 @@ const FIELDS = ['oldLogProbs', 'rolloutLogProbs', 'responseMask'] as const;
  *   code, which is the inverse of the ratio in its documentation. Tokens with a NaN are rejected.
  *
  * Under `recommended` std of one row and everything of an empty mask is NaN, and the effective sample size is
- * (Σw)² / (n Σw²). The verl presets count rows without tokens as 0, add an epsilon to the effective sample size, do not
- * hold x in `k3_kl`, and `verl-2026-01` measures weights before they are truncated.
+ * (Σw)² / (n Σw²); a NaN among the tokens makes every fraction of tokens or rows beyond a bound NaN. The verl presets
+ * count rows without tokens as 0, take a NaN for a number within the bounds, add an epsilon to the effective sample size,
+ * do not cut x in `k3_kl` and hold it within ±20 in the criteria of rejection, and `verl-2026-01` measures weights before
+ * they are truncated.
  *
  * Tokens are compared with the same bounds for the metrics and for the tensors, in the precision of the device each
  * time: a token within rounding of a bound may be on either side.
@@ -132,7 +134,7 @@ export function correctionChannels({
 }: CorrectionSettings): Record<string, MaskedExpression> {
   return {
     ...weightChannels(weighting, semantics),
-    ...rejectionChannels(rejections),
+    ...rejectionChannels(rejections, semantics),
     ...offPolicyChannels(semantics),
   };
 }

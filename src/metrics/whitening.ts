@@ -1,24 +1,30 @@
 /** Whitening: values shifted and scaled so that the selected ones have mean 0 and variance 1. */
 import * as tf from '@tensorflow/tfjs-core';
 import { assertOptions } from '../kernels/arguments.js';
-import { maskedMoments, retainTensor } from '../kernels/index.js';
+import { type Moments, maskedMoments, retainTensor } from '../kernels/index.js';
 import { tidyWhere } from '../kernels/resident-ops.js';
+import { isOneNumber } from './rounding.js';
+import { type Semantics, assertSemantics } from './semantics.js';
 
 /** Options of `maskedWhiten`. */
 export interface WhitenOptions {
   /** Whether the mean becomes 0 (default) or stays. */
   readonly shiftMean?: boolean | undefined;
+  /** Default `'recommended'`; the verl presets add 1e-8 to the variance. */
+  readonly semantics?: Semantics | undefined;
 }
 
 const WHERE = 'maskedWhiten';
-/** Keeps equal values finite; verl's constant. */
-const EPSILON = 1e-8;
+/** What verl adds to the variance. */
+const VERL_EPSILON = 1e-8;
 
 /**
- * (x − μ) / √(σ² + 1e-8), with mean and unbiased variance of the elements that the mask selects; plus μ again without
- * `shiftMean`. Elements outside the mask are transformed as well and count for nothing.
+ * (x − μ) / σ, with mean and unbiased variance of the elements that the mask selects; plus μ again without `shiftMean`.
+ * Elements outside the mask are transformed as well and count for nothing.
  *
- * Fewer than two selected elements have no variance, and a NaN among them no mean: then everything is NaN.
+ * Values of any unit come out alike, also those of 1e-5. Selected elements that are equal but for float32 rounding (their
+ * range is at most 2⁻²¹ of the largest magnitude) become 0, or μ without `shiftMean`. Fewer than two selected elements
+ * have no variance, and a NaN among them no mean: then everything is NaN.
  *
  * Deviations from the mean keep their digits however far from 0 the values are: numbers near the end of float32 are
  * brought nearer first, and int32 values of which a selected one is beyond 2^24 are read back and whitened on the host.
@@ -37,8 +43,9 @@ export async function maskedWhiten(
   mask?: tf.Tensor,
   options: WhitenOptions = {},
 ): Promise<tf.Tensor> {
-  assertOptions(WHERE, options, { shiftMean: 'boolean' });
-  const { shiftMean = true } = options;
+  assertOptions(WHERE, options, { shiftMean: 'boolean', semantics: 'any' });
+  const { shiftMean = true, semantics = 'recommended' } = options;
+  assertSemantics(WHERE, semantics);
   const pending = maskedMoments(values, mask);
   const { refusal } = pending;
   if (refusal !== undefined) throw refusal;
@@ -46,7 +53,7 @@ export async function maskedWhiten(
   try {
     const moments = await pending;
     const { mean } = moments;
-    const scale = 1 / Math.sqrt(moments.variance() + EPSILON);
+    const scale = scaleOf(moments, values.dtype, semantics);
     const { tensor } = retained;
     const named = [{ name: 'values', tensor }];
     if (tensor.dtype === 'int32' && Math.max(-moments.min, moments.max) > MOST_EXACT) {
@@ -66,16 +73,30 @@ export async function maskedWhiten(
 /** Integers beyond this are not all float32 numbers, and what devices call int32 arithmetic may be that of float32. */
 const MOST_EXACT = 2 ** 24;
 
+/** What deviations are multiplied by. */
+function scaleOf(moments: Moments, dtype: tf.DataType, semantics: Semantics): number {
+  const variance = moments.variance();
+  if (semantics !== 'recommended') return 1 / Math.sqrt(variance + VERL_EPSILON);
+  const { count, min, max } = moments;
+  // Integers have not been rounded.
+  const isConstant = dtype === 'float32' ? isOneNumber(min, max) : min === max;
+  return count > 1 && isConstant ? 0 : 1 / Math.sqrt(variance);
+}
+
 /** Of values as spread out as this, deviations can overflow float32, and the scale is a denormal, which devices lose. */
 const VAST = 2 ** 96;
 /** Brings them back to where float32 has its digits, and changes none of them. */
 const NEARER = 2 ** -64;
+/** Of values as close as this, deviations can be denormals, and the scale can overflow float32. */
+const TINY = 2 ** -60;
 
 /** (x − mean) · scale. */
 function scaled(values: tf.Tensor, mean: number, scale: number): tf.Tensor {
   const floats = tf.cast(values, 'float32');
-  if (scale * VAST < 1) return tf.mul(centred(tf.mul(floats, NEARER), mean * NEARER), scale / NEARER);
-  return tf.mul(centred(floats, mean), scale);
+  if (scale === 0) return tf.mul(floats, 0);
+  const unit = scale * VAST < 1 ? NEARER : scale * TINY > 1 ? 1 / NEARER : 1;
+  if (unit === 1) return tf.mul(centred(floats, mean), scale);
+  return tf.mul(centred(tf.mul(floats, unit), mean * unit), scale / unit);
 }
 
 /** x − mean, the mean in two parts: of values far from 0, rounding it once would shift the result. */

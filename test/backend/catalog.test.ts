@@ -244,6 +244,13 @@ describe('semantics', () => {
   const OUTCOMES: Readonly<Record<string, (semantics: Semantics) => Promise<unknown>>> = {
     'reduction-by-name': (semantics) =>
       Promise.resolve(metrics.reduceMetrics({ minibatch_loss: [1, 4] }, { semantics }).minibatch_loss),
+    'whitening-epsilon': async (semantics) => {
+      const values = deviceTensor({ shape: [2], values: [1e-4, -1e-4] });
+      const whitened = await metrics.maskedWhiten(values, undefined, { semantics });
+      const [first] = await whitened.data();
+      tf.dispose([values, whitened]);
+      return Math.round(10 * first!);
+    },
     'unknown-loss-mode': (semantics) => aggregated({ lossAggMode: 'token-sum', semantics }),
     'unknown-global-count': (semantics) => aggregated({ dpSize: 2, semantics }),
   };

@@ -148,7 +148,6 @@ describe('policy metrics', () => {
     const metrics = await metricsOf(far);
     for (const [key, value] of Object.entries(metrics)) expect(Number.isFinite(value), key).toBe(true);
     expect(metrics['actor/kl_loss']).toBeLessThanOrEqual(10);
-    expect(Math.abs(metrics['actor/ppo_kl']!)).toBeLessThanOrEqual(20);
   });
 
   test('show a NaN inside the mask in what is made of it, and nowhere else', async () => {

@@ -221,7 +221,7 @@ describe('a NaN inside the mask', () => {
           .map((row) => row.mask),
       );
       expect(metrics['rollout_corr/rollout_rs_masked_fraction'], rolloutRs).toBeCloseTo(share, 12);
-      expect(metrics[`rollout_corr/rollout_rs_${rolloutRs}_fraction_high`], rolloutRs).toBe(0);
+      expect(metrics[`rollout_corr/rollout_rs_${rolloutRs}_fraction_high`], rolloutRs).toBeNaN();
     }
   });
 

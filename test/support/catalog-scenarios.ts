@@ -26,6 +26,8 @@ function healthyRows(count = 4): Row[] {
       Array.from({ length: T }, (_x, t) => (t < length ? make(t) : 0));
     const near = (xs: readonly number[]): number[] => perToken((t) => Math.fround(xs[t]! + drawn(-0.1, 0.1)));
     const old_log_probs = perToken(() => drawn(-3, -0.2));
+    const advantages = perToken(() => drawn(-1, 1));
+    const returns = perToken(() => drawn(-1, 2));
     return {
       attention_mask: Array.from({ length: PROMPT + T }, (_x, t) =>
         Number(t < PROMPT ? t >= row % PROMPT : t - PROMPT < length),
@@ -33,8 +35,11 @@ function healthyRows(count = 4): Row[] {
       response_mask: perToken((t) => Number(t !== 3)),
       token_level_scores: perToken((t) => Number(t === length - 1) * [0.5, 1, 0.7, 0.25][row]!),
       token_level_rewards: perToken((t) => Number(t === length - 1) * [0.5, 1, 0.7, 0.25][row]!),
-      ...{ advantages: perToken(() => drawn(-1, 1)), returns: perToken(() => drawn(-1, 2)) },
-      ...{ values: perToken(() => drawn(-1, 2)), vpreds: perToken(() => drawn(-1, 2)) },
+      ...{ advantages, returns },
+      ...{
+        values: perToken((t) => Math.fround(0.9 * returns[t]! + drawn(-0.1, 0.2))),
+        vpreds: perToken(() => drawn(-1, 2)),
+      },
       ...{ entropys: perToken(() => drawn(0, 2)), rollout_is_weights: perToken(() => drawn(0.5, 1.5)) },
       ...{ old_log_probs, log_probs: near(old_log_probs), ref_log_prob: near(old_log_probs) },
       rollout_log_probs: near(old_log_probs),
@@ -100,13 +105,28 @@ export interface Scenario {
 
 export const healthy = healthyRows();
 
+const withOneNaN = changed(
+  healthy,
+  FIELDS,
+  () => NaN,
+  (row, t) => row === 0 && t === 0,
+);
+
 /** By the identifier of the difference that they show; several where one batch does not show all of it. */
 export const SCENARIOS: Readonly<Record<string, readonly Scenario[]>> = {
   healthy: [{ rows: healthy }],
   'score-padding': [
     { rows: changed(healthy, ['token_level_scores', 'token_level_rewards'], () => NaN, isPadding) },
   ],
-  'constant-returns': [{ rows: changed(healthy, ['returns'], () => 2) }],
+  'explained-variance-epsilon': [
+    { rows: changed(healthy, ['returns', 'values'], (x) => 1e-3 * x) },
+    { rows: changed(healthy, ['returns', 'values'], (x) => 1e-4 * x) },
+  ],
+  'constant-returns': [
+    // As 1 ± 1e-7 is one number to float32.
+    { rows: changed(healthy, ['returns'], (_x, _row, t) => 1 + (t % 2 === 0 ? 1e-7 : -1e-7)) },
+    { rows: changed(healthy, ['returns'], () => 2) },
+  ],
   'length-columns': [
     { rows: healthy, columns: { response_length: [4, 0, 3, 0], prompt_length: [2, 2, 5, 4] } },
   ],
@@ -142,19 +162,23 @@ export const SCENARIOS: Readonly<Record<string, readonly Scenario[]>> = {
     { rows: withLogRatio((row, t) => 1 + 0.1 * t + 0.2 * row) },
   ],
   'sample-size-epsilon': [{ rows: withLogRatio(() => -19), range: '1e-10_2' }],
-  'unheld-k3': [{ rows: withLogRatio((row, t) => (row === 0 && t === 0 ? 25 : 0.1)) }],
-  'std-of-one-row': [{ rows: healthyRows(1) }],
-  'unheld-least-weight': [{ rows: withLogRatio((row) => (row === 0 ? -15 : 0.01)) }],
-  'unknown-norm-factor': [
+  'comparison-with-nan': [{ rows: withOneNaN }],
+  'held-log-ratio': [
     {
       rows: changed(
         healthy,
-        FIELDS,
-        () => NaN,
+        ['log_probs'],
+        (x) => x - 25,
         (row, t) => row === 0 && t === 0,
       ),
     },
   ],
+  'held-criteria': [{ rows: withLogRatio((row, t) => -21 - row - t) }],
+  'least-norm-factor': [{ rows: withLogRatio((row, t) => -21 - row - t) }],
+  'unheld-k3': [{ rows: withLogRatio((row, t) => (row === 0 && t === 0 ? 25 : 0.1)) }],
+  'std-of-one-row': [{ rows: healthyRows(1) }],
+  'unheld-least-weight': [{ rows: withLogRatio((row) => (row === 0 ? -15 : 0.01)) }],
+  'unknown-norm-factor': [{ rows: withOneNaN }],
   'unknown-noise': [{ rows: healthy, gradientNorm: undefined }],
   'negative-w': [{ rows: changed(healthy, ['sum_pi_squared'], () => 0.01, isToken) }],
   'small-weights': [

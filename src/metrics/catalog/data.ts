@@ -87,8 +87,9 @@ const data: readonly FamilyEntry[] = [
     population: SELECTED,
     reduction: 'ratio',
     range: { high: 1 },
-    formula: '1 − Var(returns − values) / (Var(returns) + 1e-5), variances unbiased',
-    undefinedWhen: 'there are fewer than two tokens, a NaN is among them, or all returns are equal',
+    formula: '1 − Var(returns − values) / Var(returns), variances unbiased',
+    undefinedWhen:
+      'there are fewer than two tokens, a NaN is among them, or all returns are equal but for float32 rounding',
   },
   ...lengths('response_length', { population: 'all rows', tokens: 'response', none: NO_ROW }),
   clipped('response_length/clip_ratio', { population: 'all rows', formula: REACHED_CAP, none: NO_ROW }),

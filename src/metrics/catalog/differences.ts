@@ -44,9 +44,20 @@ export const semanticDifferences: readonly SemanticDifference[] = [
     upstream: ['verl PR2377', 'OpenRLHF PR1240'],
   },
   {
+    id: 'explained-variance-epsilon',
+    keys: ['critic/vf_explained_var'],
+    when: 'always; it shows where returns vary by less than about 0.01',
+    reported: {
+      recommended: '1 − Var(error) / Var(returns)',
+      ...both('1 − Var(error) / (Var(returns) + 1e-5): 0.9 of a constant predictor where returns are ±1e-3'),
+    },
+    reason: 'a number without a unit must not depend on the unit of the rewards',
+    upstream: [],
+  },
+  {
     id: 'constant-returns',
     keys: ['critic/vf_explained_var'],
-    when: 'all returns are equal',
+    when: 'all returns are equal, or equal but for float32 rounding: their range is at most 2⁻²¹ of the largest',
     reported: { recommended: 'NaN', ...both('1 − Var(error) / 1e-5, e.g. −69999') },
     reason: 'there is no variance to explain; the number measures the epsilon',
     upstream: ['DLR-RM/stable-baselines3 #816', 'DLR-RM/stable-baselines3 PR1942'],
@@ -179,10 +190,48 @@ export const semanticDifferences: readonly SemanticDifference[] = [
     upstream: ['radixark/miles PR3230'],
   },
   {
+    id: 'comparison-with-nan',
+    keys: [
+      ...['actor/pg_clipfrac', 'actor/pg_clipfrac_lower', 'critic/vf_clipfrac'],
+      ...['rollout_is_ratio_fraction_*', 'rollout_is_seq_fraction_*', 'rollout_is_oob_ratio']
+        .concat(['rollout_rs_{criterion}_fraction_*', 'rollout_rs_{criterion}_seq_fraction_high'])
+        .concat(['rollout_rs_{k1_criterion}_seq_fraction_low'])
+        .map((key) => `rollout_corr/${key}`),
+    ],
+    when: 'a NaN is among the tokens that are compared with a bound',
+    reported: { recommended: 'NaN', ...both('the token is within the bound, as IEEE arithmetic has it') },
+    reason: 'a comparison with NaN has no answer; the mean beside the fraction is NaN, too',
+    upstream: ['verl #498'],
+  },
+  {
+    id: 'held-log-ratio',
+    keys: ['actor/ppo_kl'],
+    when: 'log_probs and old_log_probs of a token differ by more than 20',
+    reported: { recommended: 'the difference as it is', ...both('the difference held within ±20') },
+    reason: 'the bound keeps the exponential in the loss finite; a difference needs none',
+    upstream: [],
+  },
+  {
+    id: 'held-criteria',
+    keys: [
+      ...['mean', 'max', 'min', 'seq_mean', 'seq_max', 'seq_min'].flatMap((suffix) =>
+        ['k1', 'k2_k3'].map((of) => `rollout_corr/rollout_rs_{${of}_criterion}_${suffix}`),
+      ),
+      ...['seq_std', 'seq_max_deviation'].map((suffix) => `rollout_corr/rollout_rs_{criterion}_${suffix}`),
+    ],
+    when: 'log-probabilities differ by more than 20; thresholds of that size then also reject otherwise',
+    reported: {
+      recommended: 'k1 and k2 of x as it is, k3 of x at most 20',
+      ...both('all of x held within ±20'),
+    },
+    reason: 'only an exponential overflows, and only above',
+    upstream: [],
+  },
+  {
     id: 'unheld-k3',
     keys: ['rollout_corr/k3_kl'],
-    when: 'log-probabilities differ by more than 20',
-    reported: { recommended: 'x is held within ±20', ...both('x is not held; one token makes it infinite') },
+    when: 'log_probs exceed rollout_log_probs by more than 20',
+    reported: { recommended: 'x is at most 20', ...both('x is not cut; one token makes it infinite') },
     reason: 'the exponential of one broken token must not hide all others',
     upstream: ['verl #891', 'verl #751', 'huggingface/trl #3015'],
   },
@@ -200,6 +249,14 @@ export const semanticDifferences: readonly SemanticDifference[] = [
     when: 'weights are shared by sequence, and the log-ratios of a row add up to less than −20',
     reported: { recommended: 'the weight that is applied, e^−20', ...both('e^Σx, however small') },
     reason: 'no weight below e^−20 is ever applied',
+    upstream: [],
+  },
+  {
+    id: 'least-norm-factor',
+    keys: ['rollout_corr/rollout_is_batch_norm_factor'],
+    when: 'the mean weight is at most 1e-8, as it is where weights are e^−20',
+    reported: { recommended: 'the mean weight', ...both('1: weights are not divided') },
+    reason: 'weights of any size are brought to a mean of 1',
     upstream: [],
   },
   {
@@ -252,6 +309,18 @@ export const semanticDifferences: readonly SemanticDifference[] = [
     reported: { recommended: 'the mean', ...both('the minimum or maximum') },
     reason: 'the letters of a name are no declaration; the option aggregations is one',
     upstream: ['verl PR1497', 'verl PR7361'],
+  },
+  {
+    id: 'whitening-epsilon',
+    keys: [],
+    functions: ['maskedWhiten'],
+    when: 'always; it shows where values vary by less than about 1e-3',
+    reported: {
+      recommended: '(x − μ) / σ; 0 where all values are equal but for float32 rounding',
+      ...both('(x − μ) / √(σ² + 1e-8), hardly whitened where σ is below 1e-4'),
+    },
+    reason: 'a number without a unit must not depend on the unit of the rewards',
+    upstream: [],
   },
   {
     id: 'unknown-loss-mode',

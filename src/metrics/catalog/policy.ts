@@ -37,8 +37,8 @@ const policy: readonly FamilyEntry[] = [
   ofTokens('actor/ppo_kl', {
     unit: 'nats',
     reduction: 'mean',
-    range: { low: -20, high: 20 },
-    formula: '−d, with d = log_probs − old_log_probs held within ±20',
+    range: ANY,
+    formula: '−d, with d = log_probs − old_log_probs',
     source: VANILLA,
   }),
   ofTokens('actor/pg_loss', {
@@ -46,7 +46,7 @@ const policy: readonly FamilyEntry[] = [
     ...AGGREGATED,
     range: ANY,
     formula:
-      'max(−A·r, −A·clip(r, 1 − ε_low, 1 + ε_high)), where A < 0 at most −A·c; times rollout_is_weights; r = e^d',
+      'max(−A·r, −A·clip(r, 1 − ε_low, 1 + ε_high)), where A < 0 at most −A·c; times rollout_is_weights; r = e^d with d at most 20',
     source: VANILLA,
   }),
   ofTokens('actor/pg_clipfrac', {

@@ -32,9 +32,8 @@ const offPolicy: readonly FamilyEntry[] = [
     unit: 'nats',
     population: TOKENS,
     reduction: 'mean',
-    range: { low: 0, high: Math.expm1(LOG_RATIO_LIMIT) - LOG_RATIO_LIMIT },
-    presetRange: AT_LEAST_0,
-    formula: 'e^x − 1 − x, with x held within ±20',
+    range: AT_LEAST_0,
+    formula: 'e^x − 1 − x, with x at most 20',
     undefinedWhen: NO_TOKEN,
   },
   ...(
@@ -114,7 +113,7 @@ const weights: readonly FamilyEntry[] = [
       side === 'high'
         ? `w ${RAW} > the threshold; ${UNHELD}`
         : `w ${RAW} < 1 / threshold, or < the lower end of a range; ${UNHELD}`,
-    undefinedWhen: 'no token is selected',
+    undefinedWhen: NO_TOKEN,
   })),
   {
     key: 'rollout_is_eff_sample_size',
@@ -148,7 +147,7 @@ const weights: readonly FamilyEntry[] = [
       side === 'high'
         ? `mean of w ${RAW} over the row > the threshold`
         : `mean of w ${RAW} over the row < 1 / threshold, or < the lower end of a range`,
-    undefinedWhen: 'no row has a token of response_mask',
+    undefinedWhen: NO_ROW,
   })),
   {
     key: 'rollout_is_oob_ratio',
@@ -157,7 +156,7 @@ const weights: readonly FamilyEntry[] = [
     reduction: 'fraction',
     range: SHARE,
     formula: 'w before it is zeroed is outside of the range; only for a threshold that is a range',
-    undefinedWhen: 'no token is selected',
+    undefinedWhen: NO_TOKEN,
   },
   {
     key: 'rollout_is_batch_norm_factor',
@@ -165,7 +164,7 @@ const weights: readonly FamilyEntry[] = [
     population: UNITS,
     reduction: 'mean',
     range: WEIGHT,
-    formula: 'w, by which all weights are divided; 1 if it is at most 1e-8; only with batchNormalize',
+    formula: 'w, by which all weights are divided; 1 if it is 0; only with batchNormalize',
     undefinedWhen: NO_TOKEN,
   },
 ];
@@ -202,7 +201,8 @@ function compared(
   ];
 }
 
-const CRITERION = 'k of the token, or its sum, mean or max over the row, which all tokens of the row share';
+const CRITERION =
+  'k of the token (k3 of x at most 20), or its sum, mean or max over the row, which all tokens of the row share';
 const ROW_CRITERION = 'the sum, mean or max of k over the row; of a criterion on tokens the mean';
 
 const rejection: readonly FamilyEntry[] = [
@@ -224,7 +224,7 @@ const rejection: readonly FamilyEntry[] = [
       range: SHARE,
       formula:
         side === 'high' ? 'above the upper threshold' : 'below the lower threshold, which k1 alone has',
-      undefinedWhen: 'no token is selected',
+      undefinedWhen: NO_TOKEN,
     }),
   ),
   ...(['mean', 'max', 'min'] as const).flatMap((reduction) =>
@@ -259,7 +259,7 @@ const rejection: readonly FamilyEntry[] = [
         reduction: 'fraction',
         range: SHARE,
         formula: side === 'high' ? 'above the upper threshold' : 'below the lower threshold; k1 alone',
-        undefinedWhen: 'no row has a token of response_mask',
+        undefinedWhen: NO_ROW,
       },
       side === 'high' ? 'criterion' : 'k1_criterion',
     ),

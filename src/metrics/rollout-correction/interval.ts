@@ -13,7 +13,8 @@ import {
   lessEqual,
   multiply,
 } from '../../kernels/expression.js';
-import type { Rejection } from './options.js';
+import type { Semantics } from '../semantics.js';
+import type { Estimator, Rejection } from './options.js';
 import { LOG_RATIO_LIMIT, logRatio } from './rows.js';
 
 /** Log ratios from `low` to `high`, which may be infinite; nothing if `low` exceeds `high`. A NaN is in no interval. */
@@ -24,15 +25,24 @@ export interface Interval {
 
 const NOTHING: Interval = { low: Infinity, high: -Infinity };
 
-/** What a criterion on tokens keeps. */
-export function keptBy({ estimator, lower, upper }: Rejection): Interval {
+/** What a criterion on tokens keeps; under the verl presets its estimators are of x held within ±20. */
+export function keptBy({ estimator, lower, upper }: Rejection, semantics: Semantics): Interval {
+  const isRecommended = semantics === 'recommended';
+  const kept = keptOf(estimator, lower, upper, isRecommended ? -upper - 2 : -LOG_RATIO_LIMIT);
+  if (!isRecommended) return ofHeld(kept);
+  // k3 alone is cut, above 20.
+  return estimator === 'k3' && kept.high >= LOG_RATIO_LIMIT ? { low: kept.low, high: Infinity } : kept;
+}
+
+/** @param least a log ratio whose k3 exceeds `upper`, or the least that there is */
+function keptOf(estimator: Estimator, lower: number, upper: number, least: number): Interval {
   switch (estimator) {
     case 'k1':
-      return ofHeld({ low: -upper, high: -lower });
+      return { low: -upper, high: -lower };
     case 'k2':
-      return ofHeld({ low: -Math.sqrt(2 * upper), high: Math.sqrt(2 * upper) });
+      return { low: -Math.sqrt(2 * upper), high: Math.sqrt(2 * upper) };
     case 'k3':
-      return ofHeld({ low: k3Root(upper, -LOG_RATIO_LIMIT), high: k3Root(upper, LOG_RATIO_LIMIT) });
+      return { low: k3Root(upper, least), high: k3Root(upper, LOG_RATIO_LIMIT) };
   }
 }
 

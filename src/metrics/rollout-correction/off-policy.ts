@@ -3,7 +3,7 @@ import { add, expm1, input, multiply, subtract } from '../../kernels/expression.
 import { Moments } from '../../kernels/index.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
 import type { PlanTables } from '../plan.js';
-import { held, heldLogRatio, logRatio, rowValues } from './rows.js';
+import { cutLogRatio, held, heldLogRatio, logRatio, rowValues } from './rows.js';
 import type { Semantics } from '../semantics.js';
 import { type Metrics, momentsOf } from '../statistics.js';
 
@@ -12,8 +12,8 @@ type OffPolicyChannel = 'old' | 'rollout' | 'logRatio' | 'k3Kl' | 'chi2';
 /** What the metrics ask of the tokens of the response mask. */
 export function offPolicyChannels(semantics: Semantics): Record<OffPolicyChannel, MaskedExpression> {
   const mask = 'response';
-  // verl does not hold the log ratio here, so that one token can make k3 infinite.
-  const x = semantics === 'recommended' ? heldLogRatio : logRatio;
+  // verl does not cut the log ratio here, so that one token can make k3 infinite. Only above 0 can it overflow.
+  const x = semantics === 'recommended' ? cutLogRatio : logRatio;
   const excess = expm1(heldLogRatio);
   return {
     old: { of: input('oldLogProbs'), mask },

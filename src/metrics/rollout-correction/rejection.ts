@@ -15,9 +15,10 @@ import { Moments, type MomentsTable, RowMoments } from '../../kernels/index.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
 import { type Interval, intersection, isIn, keptBy } from './interval.js';
 import type { Estimator, Rejection } from './options.js';
-import { countsRow, heldLogRatio, rowStd, spread } from './rows.js';
+import { countsRow, cutLogRatio, heldLogRatio, logRatio, rowStd, spread } from './rows.js';
+import { knownFraction } from '../comparisons.js';
 import type { Semantics } from '../semantics.js';
-import { type Metrics, fraction, momentsOf, total } from '../statistics.js';
+import { type Metrics, momentsOf, total } from '../statistics.js';
 
 /** The mask to make on the device. */
 export interface RejectionDecision {
@@ -35,41 +36,53 @@ export interface RejectionResult {
 
 type Tables = Readonly<Record<string, MomentsTable>>;
 
-const ESTIMATORS: Readonly<Record<Estimator, Expression>> = {
-  k1: negate(heldLogRatio),
-  k2: multiply(0.5, square(heldLogRatio)),
-  k3: subtract(expm1(heldLogRatio), heldLogRatio),
-};
+/** The estimators of x; verl's are all of x held within ±20, where an exponential alone needs it, and only above. */
+function estimatorsOf(semantics: Semantics): Readonly<Record<Estimator, Expression>> {
+  const isRecommended = semantics === 'recommended';
+  const x = isRecommended ? logRatio : heldLogRatio;
+  const exponent = isRecommended ? cutLogRatio : heldLogRatio;
+  return {
+    k1: negate(x),
+    k2: multiply(0.5, square(x)),
+    k3: subtract(expm1(exponent), exponent),
+  };
+}
 
 /** The channel of tokens that all criteria on tokens keep. */
 const KEPT = 'kept';
 
 /** What the criteria ask of the tokens of the response mask. */
-export function rejectionChannels(rejections: readonly Rejection[]): Record<string, MaskedExpression> {
+export function rejectionChannels(
+  rejections: readonly Rejection[],
+  semantics: Semantics,
+): Record<string, MaskedExpression> {
   const mask = 'response';
+  const estimators = estimatorsOf(semantics);
+  const x = semantics === 'recommended' ? logRatio : heldLogRatio;
   const channels: Record<string, MaskedExpression> = {};
   for (const rejection of rejections) {
     const { name, aggregate, estimator, lower, upper } = rejection;
-    const value = ESTIMATORS[estimator];
+    const value = estimators[estimator];
     channels[estimator] = { of: value, mask };
     if (aggregate !== 'token') continue;
     const isBounded = lower > -Infinity;
     channels[`${name} clipped`] = { of: isBounded ? clamp(value, lower, upper) : min(value, upper), mask };
     if (estimator === 'k1') {
-      // In terms of x, as importance weights are: with bounds in common the pass computes them once.
-      channels[`${name} high`] = { of: less(heldLogRatio, -upper), mask };
-      channels[`${name} low`] = { of: greater(heldLogRatio, -lower), mask };
-    } else channels[`${name} kept`] = { of: isIn(keptBy(rejection)), mask };
+      // In terms of x, as importance weights are.
+      channels[`${name} high`] = { of: less(x, -upper), mask };
+      channels[`${name} low`] = { of: greater(x, -lower), mask };
+    } else channels[`${name} kept`] = { of: isIn(keptBy(rejection, semantics)), mask };
   }
   const onTokens = rejections.filter(({ aggregate }) => aggregate === 'token');
   // A criterion alone knows itself what it keeps.
-  if (onTokens.length > 1) channels[KEPT] = { of: isIn(keptTokens(rejections)!), mask };
+  if (onTokens.length > 1) channels[KEPT] = { of: isIn(keptTokens(rejections, semantics)!), mask };
   return channels;
 }
 
 /** What all criteria on tokens keep. */
-function keptTokens(rejections: readonly Rejection[]): Interval | undefined {
-  return intersection(rejections.filter(({ aggregate }) => aggregate === 'token').map(keptBy));
+function keptTokens(rejections: readonly Rejection[], semantics: Semantics): Interval | undefined {
+  const onTokens = rejections.filter(({ aggregate }) => aggregate === 'token');
+  return intersection(onTokens.map((rejection) => keptBy(rejection, semantics)));
 }
 
 /**
@@ -85,8 +98,8 @@ export function rejectionResult(
   semantics: Semantics,
 ): RejectionResult {
   const counts = RowMoments.fromTable(logRatio).count;
-  const criteria = rejections.map((rejection) => criterionOf(tables, rejection, counts));
-  const tokens = keptTokens(rejections);
+  const criteria = rejections.map((rejection) => criterionOf(tables, rejection, counts, semantics));
+  const tokens = keptTokens(rejections, semantics);
   const onRows = criteria.filter((_, i) => rejections[i]!.aggregate !== 'token');
   const rows =
     onRows.length === 0
@@ -123,20 +136,25 @@ interface Criterion {
   readonly kept: Float64Array;
 }
 
-function criterionOf(tables: Tables, rejection: Rejection, counts: Float64Array): Criterion {
-  const statistic = tables[rejection.estimator]!;
+function criterionOf(
+  tables: Tables,
+  rejection: Rejection,
+  counts: Float64Array,
+  semantics: Semantics,
+): Criterion {
   return rejection.aggregate === 'token'
-    ? tokenCriterion(tables, rejection, statistic, counts)
-    : rowCriterion(rejection, statistic, counts);
+    ? tokenCriterion(tables, rejection, counts, semantics)
+    : rowCriterion(tables, rejection, counts, semantics);
 }
 
 function tokenCriterion(
   tables: Tables,
   rejection: Rejection,
-  table: MomentsTable,
   counts: Float64Array,
+  semantics: Semantics,
 ): Criterion {
   const { name } = rejection;
+  const table = tables[rejection.estimator]!;
   const statistic = new Moments(table.total());
   const [highTable, lowTable] = [tables[`${name} high`], tables[`${name} low`]];
   // What is kept is no number that is beyond a bound, and no NaN.
@@ -149,13 +167,14 @@ function tokenCriterion(
       : counts.map((n, row) => n - beyond[row]! - below[row]! - nan[row]!);
   const low = below === undefined ? 0 : total(below);
   const high = statistic.count - total(kept) - low - statistic.nan;
+  const isUnknown = semantics === 'recommended' && statistic.nan > 0;
   return {
     rejection,
     statistic,
     clipped: new Moments(tables[`${name} clipped`]!.total()),
     values: mean.filter((_, row) => counts[row]! > 0),
-    high: high / statistic.count,
-    low: low / statistic.count,
+    high: isUnknown ? NaN : high / statistic.count,
+    low: isUnknown ? NaN : low / statistic.count,
     kept,
   };
 }
@@ -164,8 +183,14 @@ function sumsOf(table: MomentsTable): Float64Array {
   return RowMoments.fromTable(table).sum;
 }
 
-function rowCriterion(rejection: Rejection, table: MomentsTable, counts: Float64Array): Criterion {
+function rowCriterion(
+  tables: Tables,
+  rejection: Rejection,
+  counts: Float64Array,
+  semantics: Semantics,
+): Criterion {
   const { aggregate, lower, upper } = rejection;
+  const table = tables[rejection.estimator]!;
   const ofRows = Float64Array.from(table, (row) => {
     const { sum, mean, max } = new Moments(row);
     return aggregate === 'seq_sum' ? sum : aggregate === 'seq_mean' ? mean : max;
@@ -181,8 +206,8 @@ function rowCriterion(rejection: Rejection, table: MomentsTable, counts: Float64
       ).total(),
     ),
     values,
-    high: fraction(values, (value) => value > upper),
-    low: fraction(values, (value) => value < lower),
+    high: knownFraction(values, semantics, (value) => value > upper),
+    low: knownFraction(values, semantics, (value) => value < lower),
     kept: counts.map((n, row) => (ofRows[row]! >= lower && ofRows[row]! <= upper ? n : 0)),
   };
 }
@@ -207,9 +232,9 @@ function criterionMetrics(
     [`${prefix}_seq_max`]: rows.max,
     [`${prefix}_seq_min`]: rows.min,
     [`${prefix}_seq_max_deviation`]: momentsOf(values.map(Math.abs)).max,
-    [`${prefix}_seq_fraction_high`]: fraction(values, (value) => value > upper),
+    [`${prefix}_seq_fraction_high`]: knownFraction(values, semantics, (value) => value > upper),
     ...(lower > -Infinity && {
-      [`${prefix}_seq_fraction_low`]: fraction(values, (value) => value < lower),
+      [`${prefix}_seq_fraction_low`]: knownFraction(values, semantics, (value) => value < lower),
     }),
     [`${prefix}_masked_fraction`]: maskedFraction(kept, counts),
     [`${prefix}_seq_masked_fraction`]: maskedRows(kept, counts) / values.length,

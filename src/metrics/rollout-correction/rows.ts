@@ -3,7 +3,7 @@
  *
  * x = log π_train − log π_rollout of a token; its exponential is the token's importance weight.
  */
-import { clamp, subtract } from '../../kernels/expression.js';
+import { clamp, min, subtract } from '../../kernels/expression.js';
 import { type Moments, MomentsTable, RowMoments, emptyRow } from '../../kernels/index.js';
 import type { Semantics } from '../semantics.js';
 
@@ -12,7 +12,9 @@ export const LOG_RATIO_LIMIT = 20;
 
 /** x. */
 export const logRatio = subtract('oldLogProbs', 'rolloutLogProbs');
-/** x, held within ±20. */
+/** x, at most 20: what can overflow is cut, and nothing else. */
+export const cutLogRatio = min(logRatio, LOG_RATIO_LIMIT);
+/** x, held within ±20, which is what weights are made of. */
 export const heldLogRatio = clamp(logRatio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT);
 
 /** `x` held within ±20; NaN stays NaN. */

@@ -5,8 +5,9 @@ import type { MaskedExpression } from '../../kernels/moments/pass.js';
 import { insideRange, isIn } from './interval.js';
 import type { Weighting } from './options.js';
 import { LOG_RATIO_LIMIT, held, heldLogRatio, rowStd, rowValues, spread } from './rows.js';
+import { knownFraction } from '../comparisons.js';
 import type { Semantics } from '../semantics.js';
-import { type Metrics, fraction, momentsOf } from '../statistics.js';
+import { type Metrics, momentsOf } from '../statistics.js';
 
 /** The weights to make on the device. */
 export interface WeightDecision extends Weighting {
@@ -22,8 +23,8 @@ export interface WeightResult {
   readonly decision: WeightDecision;
 }
 
-/** A mean of the weights up to this is no scale to divide by. */
-const LEAST_MEAN = 1e-8;
+/** A mean of the weights up to this is no scale to divide by, verl says; weights of e^−20 have a smaller one. */
+const VERL_LEAST_MEAN = 1e-8;
 /** What verl adds to the mean of the weights in the effective sample size. */
 const ESS_EPSILON = 1e-8;
 
@@ -96,11 +97,12 @@ export function weightResult(
   const isRaw = measuresRaw(weighting, semantics);
   const weights =
     weighting.level === 'token'
-      ? tokenWeights(tables as WeightTables & BoundTables, isRaw)
+      ? tokenWeights(tables as WeightTables & BoundTables, isRaw, semantics)
       : sequenceWeights(tables.logRatio, weighting, semantics);
   const measured = isRaw ? weights.raw : weights.applied;
   const bounded = new Moments((isRaw ? weights.clipped! : weights.applied).total());
-  const factor = weights.mean > LEAST_MEAN ? weights.mean : 1;
+  const leastMean = semantics === 'recommended' ? 0 : VERL_LEAST_MEAN;
+  const factor = weights.mean > leastMean ? weights.mean : 1;
   return {
     metrics: {
       rollout_is_mean: new Moments(measured.total()).mean,
@@ -130,9 +132,10 @@ interface Weights extends WeightTables {
   readonly ofRows: Float64Array | undefined;
 }
 
-function tokenWeights(tables: WeightTables & BoundTables, isRaw: boolean): Weights {
+function tokenWeights(tables: WeightTables & BoundTables, isRaw: boolean, semantics: Semantics): Weights {
   const { max, min } = new Moments((isRaw ? tables.raw : tables.applied).total());
-  const [high, low] = [meanOf(tables.high), meanOf(tables.low)];
+  const isUnknown = semantics === 'recommended' && tables.raw.total().nan > 0;
+  const [high, low] = isUnknown ? [NaN, NaN] : [meanOf(tables.high), meanOf(tables.low)];
   return {
     ...tables,
     metrics: {
@@ -169,12 +172,14 @@ function sequenceWeights(logRatio: MomentsTable, weighting: Weighting, semantics
       // Of the weights before they are truncated; verl does not hold the smaller end, which leaves the range of float32.
       rollout_is_max: Math.exp(isRecommended ? held(max) : Math.min(max, LOG_RATIO_LIMIT)),
       rollout_is_min: Math.exp(isRecommended ? held(min) : min),
-      rollout_is_ratio_fraction_high: fraction(logs, (log) => log > Math.log(upper)),
-      rollout_is_ratio_fraction_low: fraction(logs, (log) => log < Math.log(lower)),
+      rollout_is_ratio_fraction_high: knownFraction(logs, semantics, (log) => log > Math.log(upper)),
+      rollout_is_ratio_fraction_low: knownFraction(logs, semantics, (log) => log < Math.log(lower)),
     },
     outside: meanOf(
       spread(
-        raw.map((weight) => Number(weight < lower || weight > upper)),
+        raw.map((weight) =>
+          isRecommended && Number.isNaN(weight) ? NaN : Number(weight < lower || weight > upper),
+        ),
         logRatio,
       ),
     ),
@@ -201,8 +206,8 @@ function rowMetrics(
     rollout_is_seq_max: rows.max,
     rollout_is_seq_min: rows.min,
     rollout_is_seq_max_deviation: momentsOf(means.map((mean) => Math.abs(mean - 1))).max,
-    rollout_is_seq_fraction_high: fraction(rawMeans, (mean) => mean > weighting.upper),
-    rollout_is_seq_fraction_low: fraction(rawMeans, (mean) => mean < lower),
+    rollout_is_seq_fraction_high: knownFraction(rawMeans, semantics, (mean) => mean > weighting.upper),
+    rollout_is_seq_fraction_low: knownFraction(rawMeans, semantics, (mean) => mean < lower),
   };
 }
 

@@ -21,6 +21,8 @@ function update(): RolloutBatch {
 const matrix = (): Parameter => ({ fits: tensor(), takes: [] });
 const operand: Parameter = { fits: 'a', takes: ['text', 'number'] };
 const chosen = (fits: string): Parameter => ({ fits, takes: ['undefined'] });
+/** A bound that null switches off. */
+const switchable: Parameter = { ...count, takes: [...count.takes, 'null'] };
 const batch = (): Parameter => ({ fits: update(), takes: [] });
 
 export const policyCalls: Rows = {
@@ -60,7 +62,7 @@ export const policyCalls: Rows = {
     call: computePolicyMetrics,
   }),
   'computePolicyMetrics{option}': () => ({
-    parameters: [...Array.from({ length: 5 }, () => count), chosen('k3'), flag, chosen('k1')],
+    parameters: [count, count, count, switchable, switchable, chosen('k3'), flag, chosen('k1')],
     isAsync: true,
     call: (
       clipRatio: number,
