@@ -71,6 +71,14 @@ test('bytes in memory that they share, as Buffers of Node have it', () => {
   }
 });
 
+test('a state without anything about its rows one by one comes back with their number', async () => {
+  const batch = batchFromVerl({}, { global_token_num: [8] });
+  const state = await computeStepState({ ...batch, batchSize: 5 }, { families: ['throughput'] });
+  expect(StepState.fromBytes(state.toBytes()).rows).toBe(5);
+  const timed = await bytesOf({ families: ['timing'] });
+  expect(StepState.fromBytes(timed).toBytes()).toEqual(timed);
+});
+
 test('a state keeps nothing of the bytes that it was made from', () => {
   const bytes = whole.slice();
   const state = StepState.fromBytes(bytes);

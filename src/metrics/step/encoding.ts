@@ -8,7 +8,7 @@
  *  16  header   JSON in UTF-8, padded with spaces
  *      float64  the tables, each once though families share them; lengths; columns; global_token_num
  *
- * Every row has numbers in the body, so that the size of the bytes bounds what reading them takes.
+ * Every row has numbers in the body, if only a column of zeros, so that the size of the bytes bounds what reading takes.
  */
 import { ValueError } from '../../errors.js';
 import { kindOf } from '../../kernels/arguments.js';
@@ -18,7 +18,7 @@ import type { GroupId } from '../groups.js';
 import { checksumBut } from './checksum.js';
 import type { StateContents } from './contents.js';
 import type { FamilyTables, TensorFamily } from './families.js';
-import { type Header, faultOf, isShallow } from './header.js';
+import { type Header, faultOf, isBare, isShallow } from './header.js';
 
 const MARK = 0x54535431;
 const FORMAT = 3;
@@ -60,6 +60,7 @@ export function encodeState(contents: StateContents): Uint8Array {
     ...Array.from(tables.keys(), ({ cells }) => cells),
     ...[lengths.prompt, lengths.response].filter((list) => typeof list !== 'string'),
     ...[numTurns, toolCallCounts, globalTokenNum].filter((list) => list !== undefined),
+    ...(isBare(header) ? [new Float64Array(rows)] : []),
   ];
   const text = new TextEncoder().encode(JSON.stringify(header, infinitiesSpelled));
   const headerBytes = Math.ceil(text.length / 8) * 8;
@@ -105,7 +106,7 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
   if (typeof header === 'string') return refuse(`bytes with ${header}`);
   const { rows, tables: count, unknownLengths, hasNumTurns, hasToolCallCounts, globalTokens } = header;
   const known = 2 - Object.keys(unknownLengths).length;
-  const columns = known + Number(hasNumTurns) + Number(hasToolCallCounts);
+  const columns = known + Number(hasNumTurns) + Number(hasToolCallCounts) + Number(isBare(header));
   const numbers = rows * (count * MomentsTable.WIDTH + columns) + (globalTokens ?? 0);
   if (bodyAt + 8 * numbers !== byteLength) return refuse('a part of them, or more');
 
@@ -133,7 +134,7 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
   const tablesOf = (places: Readonly<Record<string, number>>): FamilyTables =>
     Object.fromEntries(Object.entries(places).map(([channel, place]) => [channel, tables[place]!]));
   const { skipped, families, responseWidth, promptWidth, options, channels, groups } = header;
-  return {
+  const state = {
     ...{ rows, skipped, families, responseWidth, promptWidth, options },
     tables: Object.fromEntries(
       Object.entries(channels).map(([family, places]) => [family as TensorFamily, tablesOf(places)]),
@@ -147,6 +148,8 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
     groups: groups?.map(unspelled),
     globalTokenNum: globalTokens === undefined ? undefined : counts('tokens', globalTokens),
   };
+  if (isBare(header) && next(rows).some((zero) => zero !== 0)) return refuse('bytes with numbers of no row');
+  return state;
 }
 
 /** Whether what a row counts are elements: the masks of a step have no weights. */

@@ -75,14 +75,14 @@ export function faultOf(where: string, given: unknown): string | undefined {
     if (!holds(given[part])) return `a header whose ${part} is none`;
   }
   const header = given as unknown as Header;
-  const { rows, tables, groups, channels, unknownLengths } = header;
+  const { rows, tables, groups, channels, globalTokens } = header;
   if (groups !== undefined && groups.length !== rows) return `${groups.length} groups for ${rows} rows`;
   if ((groups === undefined) !== (channels.groups === undefined))
     return 'groups without metrics, or without ids';
   const used = new Set(Object.values(channels).flatMap((own) => Object.values(own)));
   if (used.size !== tables) return `${tables} tables, of which ${used.size} are used`;
-  // Of a batch without lengths and without a family there is no state.
-  if (tables === 0 && unknownLengths !== undefined) return `${rows} rows of which nothing is known`;
+  // Without tokens either, there is no state of such a batch.
+  if (isBare(header) && globalTokens === undefined) return `${rows} rows of which nothing is known`;
   try {
     effectiveOptions(where, header.options, header.families);
   } catch (error) {
@@ -166,6 +166,12 @@ function channelSets(
       // Each names its metric, and how the number is made.
       return [(channel) => /^\S+ (mean|rowMean|selected|products)$/.test(channel)];
   }
+}
+
+/** Whether nothing in the state is about its rows one by one. */
+export function isBare({ tables, unknownLengths, hasNumTurns, hasToolCallCounts }: Header): boolean {
+  const hasLengths = unknownLengths.prompt === undefined || unknownLengths.response === undefined;
+  return tables === 0 && !hasLengths && !hasNumTurns && !hasToolCallCounts;
 }
 
 /** Whether no more than `most` brackets of a JSON text are open at once. */

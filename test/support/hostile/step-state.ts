@@ -10,19 +10,29 @@ function bytesOf(header: object, numbers = 0): Uint8Array {
   const size = 8 * Math.ceil(text.length / 8);
   const bytes = new Uint8Array(16 + size + 8 * numbers);
   const words = new Uint32Array(bytes.buffer);
-  words.set([0x54535431, 2, size]);
+  words.set([0x54535431, 3, size]);
   bytes.fill(0x20, 16, 16 + size).set(text, 16);
   words[3] = checksumBut(3, words);
   return bytes;
 }
 
 const bare = {
-  ...{ rows: 0, skipped: {}, options: {}, channels: {}, tables: 0, unknownLengths: 'none' },
+  ...{
+    rows: 0,
+    skipped: {},
+    options: {},
+    channels: {},
+    tables: 0,
+    unknownLengths: { prompt: 'no', response: 'no' },
+  },
   ...{ hasNumTurns: false, hasToolCallCounts: false },
 };
 
 /** With the lengths of its rows. */
-const known = { ...bare, unknownLengths: undefined };
+const known = { ...bare, unknownLengths: {} };
+
+/** With nothing but the tokens of the global batch. */
+const counted = { ...bare, globalTokens: 1 };
 
 function isRefused(bytes: Uint8Array): boolean {
   try {
@@ -45,7 +55,7 @@ const deep = (depth: number): Uint8Array => {
   const size = 8 * Math.ceil(text.length / 8);
   const bytes = new Uint8Array(16 + size);
   const words = new Uint32Array(bytes.buffer);
-  words.set([0x54535431, 2, size]);
+  words.set([0x54535431, 3, size]);
   bytes.fill(0x20, 16, 16 + size).set(text, 16);
   words[3] = checksumBut(3, words);
   return bytes;
@@ -59,6 +69,7 @@ const announced: Record<string, Uint8Array> = {
   'many tables of no rows': bytesOf({ ...bare, tables: 1e8 }),
   'more tables than memory': bytesOf({ ...bare, tables: 2 ** 53 - 1 }),
   'rows without end': bytesOf({ ...bare, rows: 2 ** 53 - 1 }),
+  'rows of nothing but tokens': bytesOf({ ...counted, rows: 2 ** 53 - 1 }, 1),
   'rows of nothing': bytesOf({ ...bare, rows: 1e9 }),
   'rows that are not there': bytesOf({ ...known, rows: 7 }, 13),
   'rows with lengths': bytesOf({ ...known, rows: 1e8 }),
@@ -83,7 +94,7 @@ for (const [name, bytes] of Object.entries(announced)) {
   // The heap grows in steps of some MB whatever asks for it.
   rises[name] = rise / (bytes.length + 2e6);
 }
-const fits = [bytesOf({ ...known, rows: 7 }, 14), bytesOf(known)].map(
+const fits = [bytesOf({ ...known, rows: 7 }, 14), bytesOf(known), bytesOf({ ...counted, rows: 5 }, 6)].map(
   (bytes) => decodeState('fromBytes', bytes).rows,
 );
 console.log(JSON.stringify({ taken, rises, fits }));
