@@ -63,11 +63,17 @@ export type { StreamExportOptions, StreamHealth, StreamIngestOptions } from './s
 export type { KeyDefinition, StreamReduction, StreamRow } from './stream/schema.js';
 export type { DeltaAck, StreamTransport } from './stream/transport.js';
 
-export { ConsoleWriter, formatTable } from './loggers/console.js';
-export { CommitError, LogWriteError } from './loggers/errors.js';
+export { ConsoleWriter } from './loggers/console.js';
+export { formatTable } from './loggers/table.js';
+export { CommitError, JournalHeldError, LogReadError, LogWriteError } from './loggers/errors.js';
+export { readJournal } from './loggers/journal/read-journal.js';
 export { JsonlWriter } from './loggers/jsonl.js';
 export { StatsLogger } from './loggers/stats-logger.js';
-export type { ConsoleOptions, TableOptions, TextStream } from './loggers/console.js';
+export type { ConsoleOptions } from './loggers/console.js';
+export type { TextStream } from './loggers/guarded-stream.js';
+export type { TableOptions } from './loggers/table.js';
+export type { JournalCommit } from './loggers/journal/lines.js';
+export type { Journal } from './loggers/journal/read-journal.js';
 export type { JsonlOptions } from './loggers/jsonl.js';
 export type { CommitPoint, StatsWriter } from './loggers/logger.js';
-export type { StatsLoggerConfig, StatsLoggerState } from './loggers/stats-logger.js';
+export type { JournalConfig, StatsLoggerConfig, StatsLoggerState } from './loggers/stats-logger.js';

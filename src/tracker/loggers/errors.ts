@@ -1,10 +1,34 @@
 /** The errors of logging: a destination that cannot be written, and a commit that not every destination took. */
-import { type ErrorDetail, TensortallyError } from '../../errors.js';
+import { type ErrorDetail, TensortallyError, ValueError } from '../../errors.js';
+import { kindOf } from '../../kernels/arguments.js';
 
 /** A file that could not be opened, written or closed; the operating system's error is the `cause`. */
 export class LogWriteError extends TensortallyError {
-  readonly code = 'log_write';
+  readonly code: string = 'log_write';
   /** The file at fault. */
+  readonly path: string;
+
+  constructor(path: string, detail: ErrorDetail, options?: ErrorOptions) {
+    super(detail, options);
+    this.path = path;
+  }
+}
+
+/** A journal that another writer has open: two at once would mix their lines. */
+export class JournalHeldError extends LogWriteError {
+  override readonly code = 'journal_held';
+  /** The process that writes it; undefined if its lock does not say. */
+  readonly holder: { readonly pid: number; readonly host: string } | undefined;
+
+  constructor(path: string, detail: ErrorDetail, holder: JournalHeldError['holder']) {
+    super(path, detail);
+    this.holder = holder;
+  }
+}
+
+/** A journal that could not be read; the operating system's error is the `cause`. */
+export class LogReadError extends TensortallyError {
+  readonly code = 'log_read';
   readonly path: string;
 
   constructor(path: string, detail: ErrorDetail, options?: ErrorOptions) {
@@ -34,12 +58,14 @@ const REMEDIES: Readonly<Record<string, string>> = {
   EROFS: 'choose a folder on a writable file system',
   EISDIR: 'choose a path that is not a folder',
   ENOTDIR: 'choose a path whose parents are all folders',
+  ELOOP: 'choose a path without symbolic links',
   EPIPE: 'keep the reader of the pipe alive, or write to a file',
   EMFILE: 'raise the limit of open files (ulimit -n)',
 };
 
-/** The typed form of an error of the file system. */
+/** The typed form of an error of the file system; one that is typed stays as it is. */
 export function logWriteError(where: string, path: string, error: unknown): LogWriteError {
+  if (error instanceof LogWriteError) return error;
   const { code, message } = error as NodeJS.ErrnoException;
   return new LogWriteError(
     path,
@@ -52,4 +78,31 @@ export function logWriteError(where: string, path: string, error: unknown): LogW
     },
     { cause: error },
   );
+}
+
+export function logReadError(where: string, path: string, error: unknown): LogReadError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return new LogReadError(
+    path,
+    {
+      where,
+      input: path,
+      expected: 'a file that can be read',
+      received: code ?? message,
+      remedy: 'check the path, and that this user may read it',
+    },
+    { cause: error },
+  );
+}
+
+/** @throws ValueError for anything that cannot be the path of a file */
+export function assertPath(where: string, path: string): void {
+  if (typeof path === 'string' && path !== '') return;
+  throw new ValueError({
+    where,
+    input: 'path',
+    expected: 'the path of a file',
+    received: kindOf(path),
+    remedy: "name one, e.g. 'logs/metrics.jsonl'",
+  });
 }

@@ -1,148 +1,150 @@
 /**
- * A journal of commits: one JSON line each, `{"step":n,"ts":ms,"data":{…}}`, appended with one write.
+ * A journal of commits: one JSON line each, appended with one write that is done when `write` returns.
  *
- * Numbers that JSON does not have are the texts "NaN", "Infinity" and "-Infinity". Nothing is dropped, also not the
- * `__count` keys, so a run can be read back in full or replayed to another destination.
+ * So lines are in the order of the calls, a loop that never lets the event loop run leaves nothing unwritten, and a
+ * killed process loses nothing that it has committed. Such an append costs less than a turn of the thread pool.
+ *
+ * Numbers that JSON does not have are the strings "NaN", "Infinity" and "-Infinity". Nothing is dropped, also not the
+ * `__count` keys, so a run can be read back in full (`readJournal`) or replayed to another destination. The lines are
+ * described in `journal/lines.ts`.
  *
  * A file that is moved away or deleted while it is open (a rotation, somebody's clean-up) is made anew at its path, so
  * that no line goes where nobody can read it.
  */
-import type { CommitPoint } from './logger.js';
-import { type FileHandle, mkdir, open, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { resolve } from 'node:path';
 import { ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../../kernels/arguments.js';
-import { assertCommit } from './commit.js';
-import { logWriteError } from './errors.js';
-import type { StatsWriter } from './logger.js';
+import { assertCommit, assertWhole } from './commit.js';
+import { assertPath, logWriteError } from './errors.js';
+import { JournalFile } from './journal/file.js';
+import { commitLine, resumeLine } from './journal/lines.js';
+import type { CommitPoint, StatsWriter } from './logger.js';
 
 export interface JsonlOptions {
   /** Milliseconds since the epoch; default `Date.now`. */
   readonly now?: () => number;
+  /**
+   * What becomes of a file that is not empty. `continue`, the default, appends; a first commit whose step is there
+   * already is preceded by a mark that what was there from that step on no longer counts. `refuse` throws.
+   */
+  readonly existing?: 'continue' | 'refuse';
 }
 
 const WHERE = 'jsonl logger';
 
 export class JsonlWriter implements StatsWriter {
   readonly name = 'jsonl';
+  readonly keepsOrder = true;
+  /** Absolute: where the process goes later changes nothing. */
   readonly path: string;
-  #file: FileHandle;
   readonly #now: () => number;
-  /** Whether the file ends in the middle of a line: a write was cut short, by a full disk or a crash. */
-  #isTorn: boolean;
+  #file: JournalFile | undefined;
+  /** The step that a mark before the next commit goes back to. */
+  #resumesFrom: number | undefined;
 
-  private constructor(path: string, file: FileHandle, isTorn: boolean, now: () => number) {
+  private constructor(path: string, file: JournalFile, now: () => number) {
     this.path = path;
     this.#file = file;
-    this.#isTorn = isTorn;
     this.#now = now;
   }
 
   /**
-   * Opens `path` for appending, with its folder if there is none.
+   * Opens `path` for appending, with its folder if there is none. `<path>.lock` says which process writes until `close`
+   * or the end of the process; the lock of a dead process is taken over.
    *
-   * @throws LogWriteError naming the file and what to do; ValueError for a path that is no text, or for options that
-   *   are none
+   * @param path resolved at once
+   * @throws LogWriteError naming the file and what to do, also for a symbolic link in a folder where others can write;
+   *   JournalHeldError if another writer has the file; ValueError for a path that is not a string, for invalid options,
+   *   and with `existing: 'refuse'` for a file that is not empty
    */
   static async open(path: string, options: JsonlOptions = {}): Promise<JsonlWriter> {
-    assertPath(path);
-    assertOptions('JsonlWriter.open', options, { now: 'function' });
-    const { now = Date.now } = options;
+    assertPath('JsonlWriter.open', path);
+    assertOptions('JsonlWriter.open', options, { now: 'function', existing: 'any' });
+    const { now = Date.now, existing = 'continue' } = options;
+    assertExisting(existing);
+    const absolute = resolve(path);
+    let file: JournalFile;
     try {
-      const file = await openForAppending(path);
-      return new JsonlWriter(path, file, await isTorn(file), now);
+      file = await JournalFile.open(WHERE, absolute);
     } catch (error) {
-      throw logWriteError(WHERE, path, error);
+      throw logWriteError(WHERE, absolute, error);
     }
+    if (existing === 'refuse' && !file.isEmpty) {
+      const { lastBefore } = file;
+      await file.close();
+      throw used(absolute, lastBefore);
+    }
+    return new JsonlWriter(absolute, file, now);
   }
 
   /**
-   * @throws LogWriteError, e.g. for a full disk; the lines before stay readable. MissingInputError or ValueError for a
-   *   step, data or point that is none
+   * Appends one line. It is in the file when the call returns; the promise only says whether that went well.
+   *
+   * @throws LogWriteError, e.g. for a full disk; the lines before stay readable, and nothing of this one stays.
+   *   MissingInputError or ValueError for an invalid step, data or point
    */
   async write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
     assertCommit('JsonlWriter.write', step, data, point);
-    const position = point && { epoch: point.epoch, epochStep: point.step };
-    const line = `${JSON.stringify({ step, ts: this.#now(), ...position, data }, jsonNumber)}\n`;
+    if (this.#file === undefined) throw closed(this.path);
+    const ts = this.#now();
+    const line = commitLine(step, ts, point, data);
     try {
-      if (!(await this.#isInPlace())) await this.#reopen();
-      await this.#append(line);
-      if ((await this.#isInPlace()) || (await this.#file.stat()).nlink > 0) return;
-      // Deleted while the line was on its way. A file that was only moved has the line.
-      await this.#reopen();
-      await this.#append(line);
+      this.#file.append((lastBefore) => {
+        const isRepeated = lastBefore !== undefined && step <= lastBefore;
+        const from = this.#resumesFrom ?? (isRepeated ? step : undefined);
+        return from === undefined ? line : resumeLine(from, ts) + line;
+      });
     } catch (error) {
       throw logWriteError(WHERE, this.path, error);
     }
+    this.#resumesFrom = undefined;
+    return Promise.resolve();
   }
 
-  /** Whether the open file is still the one that its path leads to. */
-  async #isInPlace(): Promise<boolean> {
-    const open = await this.#file.stat({ bigint: true });
-    try {
-      const found = await stat(this.path, { bigint: true });
-      return found.ino === open.ino && found.dev === open.dev;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-      throw error;
-    }
-  }
-
-  /** Opens what the path leads to now, or makes it; if that fails, the next write tries again. */
-  async #reopen(): Promise<void> {
-    const file = await openForAppending(this.path);
-    const before = this.#file;
-    this.#file = file;
-    this.#isTorn = await isTorn(file);
-    await before.close();
-  }
-
-  async #append(line: string): Promise<void> {
-    // A line that was cut short stays as one unreadable line and takes no other with it.
-    const bytes = Buffer.from(this.#isTorn ? `\n${line}` : line);
-    let written = 0;
-    while (written < bytes.length) {
-      written += (await this.#file.write(bytes, written)).bytesWritten;
-      this.#isTorn = written < bytes.length;
-    }
+  /**
+   * The run goes on at step `from`: the next commit is preceded by a mark that commits that are there from that step on
+   * no longer count.
+   *
+   * @throws ValueError for anything but a whole number from 0
+   */
+  resume(from: number): void {
+    assertWhole('JsonlWriter.resume', 'from', from);
+    this.#resumesFrom = Math.min(from, this.#resumesFrom ?? from);
   }
 
   /** @throws LogWriteError if the system could not write everything out */
   async close(): Promise<void> {
+    const file = this.#file;
+    this.#file = undefined;
     try {
-      await this.#file.close();
+      await file?.close();
     } catch (error) {
       throw logWriteError(WHERE, this.path, error);
     }
   }
 }
 
-function assertPath(path: string): void {
-  if (typeof path === 'string' && path !== '') return;
+function assertExisting(existing: unknown): void {
+  if (existing === 'continue' || existing === 'refuse') return;
   throw new ValueError({
     where: 'JsonlWriter.open',
-    input: 'path',
-    expected: 'the path of a file',
-    received: kindOf(path),
-    remedy: "name one, e.g. 'logs/metrics.jsonl'",
+    input: 'options.existing',
+    expected: "'continue' or 'refuse'",
+    received: kindOf(existing),
+    remedy: "leave it out for 'continue'",
   });
 }
 
-/** JSON.stringify would turn these into null. */
-function jsonNumber(_key: string, value: unknown): unknown {
-  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
+function used(path: string, lastStep: number | undefined): ValueError {
+  return new ValueError({
+    where: 'JsonlWriter.open',
+    input: 'path',
+    expected: 'a journal without commits',
+    received: `${path}, which ${lastStep === undefined ? 'is not empty' : `ends at step ${String(lastStep)}`}`,
+    remedy: 'choose another path or trialName, move the file away, or go on in it with existing: continue',
+  });
 }
 
-async function openForAppending(path: string): Promise<FileHandle> {
-  await mkdir(dirname(path), { recursive: true });
-  return open(path, 'a+');
-}
-
-/** Whether the file ends in the middle of a line. */
-async function isTorn(file: FileHandle): Promise<boolean> {
-  const { size } = await file.stat();
-  if (size === 0) return false;
-  const last = Buffer.alloc(1);
-  await file.read(last, 0, 1, size - 1);
-  return last[0] !== '\n'.charCodeAt(0);
+function closed(path: string): Error {
+  return logWriteError(WHERE, path, new Error('a writer that is closed'));
 }

@@ -1,13 +1,14 @@
 /**
  * One commit to all destinations: the step rules, the order and the isolation of failures.
  */
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { ValueError } from '../../errors.js';
 import { assertNamed, assertOptions, kindOf, messageOf } from '../../kernels/arguments.js';
 import { assertNumbers, assertWhole } from './commit.js';
 import { type ConsoleOptions, ConsoleWriter } from './console.js';
 import { CommitError } from './errors.js';
-import { JsonlWriter } from './jsonl.js';
+import { Destination } from './destination.js';
+import { type JsonlOptions, JsonlWriter } from './jsonl.js';
 import type { CommitPoint, StatsWriter } from './logger.js';
 
 export interface StatsLoggerConfig {
@@ -17,11 +18,16 @@ export interface StatsLoggerConfig {
   readonly fileroot: string;
   /** Tables on the terminal; default true. */
   readonly console?: boolean | ConsoleOptions;
-  /** A journal of all commits, `metrics.jsonl` in the folder of the trial unless `path` is given; default true. */
-  readonly jsonl?: boolean | { readonly path?: string };
+  /**
+   * A journal of all commits, `metrics.jsonl` in the folder of the trial unless `path` is given; default true.
+   * `existing: 'refuse'` refuses a trial that has a journal; otherwise a second run goes on in it, with a mark.
+   */
+  readonly jsonl?: boolean | JournalConfig;
   /** Further destinations, closed with the logger. */
   readonly writers?: readonly StatsWriter[];
 }
+
+export type JournalConfig = { readonly path?: string } & Pick<JsonlOptions, 'existing'>;
 
 /** What survives a restart. */
 export interface StatsLoggerState {
@@ -36,30 +42,33 @@ const BUILT_IN: readonly ((config: StatsLoggerConfig, folder: string) => Promise
       options === false ? undefined : Promise.resolve(new ConsoleWriter(options === true ? {} : options)),
     ({ jsonl: options = true }, folder) => {
       if (options === false) return undefined;
-      const { path } = options === true ? {} : jsonlOptions(options);
-      return JsonlWriter.open(path ?? join(folder, 'metrics.jsonl'));
+      const { path, existing } = options === true ? ({} as JournalConfig) : journalConfig(options);
+      return JsonlWriter.open(path ?? join(folder, 'metrics.jsonl'), {
+        ...(existing !== undefined && { existing }),
+      });
     },
   ];
 
 export class StatsLogger {
-  /** Folder of the trial. */
+  /** Folder of the trial, absolute. */
   readonly folder: string;
-  readonly #writers: readonly StatsWriter[];
+  readonly #destinations: readonly Destination[];
   #lastCommitStep = -1;
-  /** Settles when all commits so far have been tried. */
-  #tail: Promise<unknown> = Promise.resolve();
+  /** Where a loaded state lets the run go on, until the destinations are told. */
+  #resumesFrom: number | undefined;
   #closed: Promise<void> | undefined;
 
   private constructor(folder: string, writers: readonly StatsWriter[]) {
     this.folder = folder;
-    this.#writers = writers;
+    this.#destinations = writers.map((writer) => new Destination(writer));
   }
 
   /**
-   * Opens all destinations.
+   * Opens all destinations. Relative paths are resolved at once.
    *
-   * @throws MissingInputError without a config, ValueError for what it cannot use of it; LogWriteError if a file
-   *   cannot be written
+   * @throws MissingInputError without a config, ValueError for what it cannot use of it, and for a trial that has a
+   *   journal if that is to be refused; LogWriteError if a file cannot be written, JournalHeldError if another logger
+   *   writes it
    */
   static async create(config: StatsLoggerConfig): Promise<StatsLogger> {
     assertNamed('StatsLogger.create', 'config', config, {
@@ -70,23 +79,20 @@ export class StatsLogger {
     assertWriters(writers);
     const experiment = folderName('experimentName', config.experimentName);
     const trial = folderName('trialName', config.trialName);
-    const folder = join(text('fileroot', config.fileroot), 'logs', experiment, trial);
-    const opened: StatsWriter[] = [];
-    try {
-      for (const make of BUILT_IN) {
-        const writer = await make(config, folder);
-        if (writer !== undefined) opened.push(writer);
-      }
-    } catch (error) {
-      await Promise.allSettled(opened.map(async (writer) => writer.close()));
-      throw error;
-    }
-    return new StatsLogger(folder, [...opened, ...writers]);
+    const folder = resolve(text('fileroot', config.fileroot), 'logs', experiment, trial);
+    const outcomes = await Promise.allSettled(BUILT_IN.map(async (make) => make(config, folder)));
+    const opened = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+    const made = opened.filter((writer) => writer !== undefined);
+    const failure = outcomes.find((outcome) => outcome.status === 'rejected');
+    if (failure === undefined) return new StatsLogger(folder, [...made, ...writers]);
+    await Promise.allSettled(made.map(async (writer) => writer.close()));
+    throw failure.reason;
   }
 
   /**
-   * Writes one export to all destinations, after the commits before it.
+   * Writes one export to all destinations, to each after the commits before it.
    *
+   * The journal and the console have it when this returns, also where nobody awaits; other destinations get it later.
    * All destinations are tried. The step counts as committed even if some fail: writing it again would repeat it in
    * the others.
    *
@@ -122,11 +128,9 @@ export class StatsLogger {
     // A copy: the write may come later, when the caller has changed its record.
     const record = { ...data };
     this.#lastCommitStep = globalStep;
-    const attempt = this.#tail.then(() =>
-      this.#each('commit', async (writer) => writer.write(globalStep, record, point)),
-    );
-    this.#tail = attempt.catch(() => undefined);
-    return attempt;
+    const from = this.#resumesFrom;
+    this.#resumesFrom = undefined;
+    return this.#each('commit', (destination) => destination.write(globalStep, record, point, from));
   }
 
   /** What to save with a checkpoint. */
@@ -135,7 +139,8 @@ export class StatsLogger {
   }
 
   /**
-   * Continues where a saved state ended.
+   * Continues where a saved state ended. Destinations that can tell mark with the next commit that what they have after
+   * that step, from a run that went further than the state, no longer counts.
    *
    * @throws MissingInputError or ValueError for anything that `stateDict` does not return
    */
@@ -155,6 +160,7 @@ export class StatsLogger {
       );
     }
     this.#lastCommitStep = lastCommitStep;
+    this.#resumesFrom = lastCommitStep + 1;
   }
 
   /**
@@ -163,20 +169,22 @@ export class StatsLogger {
    * @throws CommitError with what each failing destination threw
    */
   close(): Promise<void> {
-    this.#closed ??= this.#tail.then(() => this.#each('close', async (writer) => writer.close()));
+    this.#closed ??= this.#each('close', (destination) => destination.close());
     return this.#closed;
   }
 
-  async #each(where: string, act: (writer: StatsWriter) => Promise<void>): Promise<void> {
-    const outcomes = await Promise.allSettled(this.#writers.map(act));
+  async #each(where: string, act: (destination: Destination) => Promise<void>): Promise<void> {
+    const outcomes = await Promise.allSettled(this.#destinations.map(act));
     const failures = outcomes.flatMap((outcome, i) =>
-      outcome.status === 'rejected' ? [{ name: this.#writers[i]!.name, error: asError(outcome.reason) }] : [],
+      outcome.status === 'rejected'
+        ? [{ name: this.#destinations[i]!.name, error: asError(outcome.reason) }]
+        : [],
     );
     if (failures.length === 0) return;
     throw new CommitError(
       {
         where: `StatsLogger.${where}`,
-        expected: `all ${String(this.#writers.length)} destinations to succeed`,
+        expected: `all ${String(this.#destinations.length)} destinations to succeed`,
         received: failures.map(({ name, error }) => `a failure of ${name} (${error.message})`).join(' and '),
         remedy: 'see errors for each of them; the others have everything',
       },
@@ -185,8 +193,8 @@ export class StatsLogger {
   }
 }
 
-function jsonlOptions(options: { readonly path?: string }): { readonly path?: string } {
-  assertOptions('StatsLogger.create', options, { path: 'string' }, 'jsonl');
+function journalConfig(options: JournalConfig): JournalConfig {
+  assertOptions('StatsLogger.create', options, { path: 'string', existing: 'any' }, 'jsonl');
   return options;
 }
 

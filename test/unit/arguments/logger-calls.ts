@@ -1,6 +1,7 @@
 /** The public functions and methods of loggers. Not a test. */
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ConsoleWriter, JsonlWriter, StatsLogger, formatTable } from '../../../src/index.js';
+import { ConsoleWriter, JsonlWriter, StatsLogger, formatTable, readJournal } from '../../../src/index.js';
 import { clock, count, flag, name, number, options, record, type Rows } from './row.js';
 
 /** @param folder for files */
@@ -32,18 +33,18 @@ export function loggerCalls(folder: string): Rows {
   return {
     formatTable: () => ({ parameters: [record({ x: 1 }), options()], call: formatTable }),
     'formatTable{option}': () => ({
-      parameters: [number(1), count, count, flag],
-      call: (x: number, width: number, most: number, color: boolean) =>
-        formatTable({ x }, { width, columns: most, color }),
+      parameters: [number(1), count, count, flag, count],
+      call: (x: number, width: number, most: number, color: boolean, numberWidth: number) =>
+        formatTable({ x }, { width, columns: most, color, numberWidth }),
     }),
     ConsoleWriter: () => ({
       parameters: [options()],
       call: (given: object) => new ConsoleWriter(given),
     }),
     'ConsoleWriter{option}': () => ({
-      parameters: [{ fits: silent, takes: ['undefined'] }, count, flag],
-      call: (stream: typeof silent, most: number, color: boolean) =>
-        new ConsoleWriter({ stream, columns: most, color }),
+      parameters: [{ fits: silent, takes: ['undefined'] }, count, flag, count],
+      call: (stream: typeof silent, most: number, color: boolean, width: number) =>
+        new ConsoleWriter({ stream, columns: most, color, width }),
     }),
     'ConsoleWriter#write': () => ({
       parameters: [number(1), record({ x: 1 }), options({ epoch: 1, step: 1 })],
@@ -60,6 +61,29 @@ export function loggerCalls(folder: string): Rows {
       isAsync: true,
       call: (now: () => number) =>
         JsonlWriter.open(join(folder, 'opened.jsonl'), { now }).then((writer) => writer.close()),
+    }),
+    'JsonlWriter.open{existing}': () => ({
+      parameters: [{ fits: 'continue', takes: ['undefined'] }],
+      isAsync: true,
+      call: (existing: 'continue') =>
+        JsonlWriter.open(join(folder, 'opened.jsonl'), { existing }).then((writer) => writer.close()),
+    }),
+    readJournal: () => ({
+      parameters: [{ fits: join(folder, 'read.jsonl'), takes: [], spares: ['text'] }],
+      isAsync: true,
+      call: async (path: string) => {
+        writeFileSync(join(folder, 'read.jsonl'), '');
+        return readJournal(path);
+      },
+    }),
+    'JsonlWriter#resume': () => ({
+      parameters: [number(1)],
+      isAsync: true,
+      call: (from: number) =>
+        journal((writer) => {
+          writer.resume(from);
+          return Promise.resolve();
+        }),
     }),
     'JsonlWriter#write': () => ({
       parameters: [number(1), record({ x: 1 }), options({ epoch: 1, step: 1 })],

@@ -1,8 +1,9 @@
 /** The table on the terminal: order, width, numbers, colour. */
+import { EventEmitter } from 'node:events';
 import { Writable } from 'node:stream';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ConsoleWriter, formatTable } from '../../../../src/tracker/index.js';
-import { formatNumber } from '../../../../src/tracker/loggers/console.js';
+import { formatNumber } from '../../../../src/tracker/loggers/table.js';
 
 const five = { e: 5, a: 1, c: 0.25, b: 1234567, d__count: 3, d: NaN };
 
@@ -49,6 +50,8 @@ describe('formatNumber', () => {
     [9999999.5, '10000000'],
     [1.23456e8 + 0.5, '1.235e+8'],
     [0.00099, '9.900e-4'],
+    [123456789012, '1.235e+11'],
+    [-1.5e-300, '-1.500e-300'],
     [NaN, 'NaN'],
     [-Infinity, '-Infinity'],
   ])('writes %s as %s', (value, text) => {
@@ -77,7 +80,7 @@ describe('ConsoleWriter', () => {
   }
 
   it('heads the table with the step, and uses no colour off a terminal', async () => {
-    expect(await print({})).toBe(`step 12 (epoch 1, step 3)\n${formatTable(five)}`);
+    expect(await print({})).toBe(`step 12 (epoch 1, step 3)\n${formatTable(five, { numberWidth: 11 })}`);
   });
 
   it('keeps to the width of the terminal and colours there, unless NO_COLOR is set', async () => {
@@ -86,20 +89,145 @@ describe('ConsoleWriter', () => {
     expect(coloured).toContain('\x1b[31m');
     vi.stubEnv('NO_COLOR', '1');
     const plain = await print({ isTTY: true, columns: 25 });
-    expect(plain).toBe(`step 12 (epoch 1, step 3)\n${formatTable(five, { width: 25 })}`);
+    expect(plain).toBe(`step 12 (epoch 1, step 3)\n${formatTable(five, { width: 25, numberWidth: 11 })}`);
     // eslint-disable-next-line no-control-regex -- colour is made of control characters
     expect(coloured.replace(/\x1b\[\d+m/g, '')).toBe(plain);
   });
 
-  it('reports a broken stream to whoever writes, and to nobody else', async () => {
-    const broken = new Writable({
-      write: (_chunk, _encoding, done) => {
-        done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
-      },
+  /** Steps as lines of text, and the tables' lines. */
+  async function printed(
+    steps: readonly Readonly<Record<string, number>>[],
+    options: { width?: number; columns?: number } = {},
+  ): Promise<string[][]> {
+    const texts: string[] = [];
+    const writer = new ConsoleWriter({ stream: { write: (text: string) => texts.push(text) }, ...options });
+    for (const [step, data] of steps.entries()) await writer.write(step, data);
+    return texts.map((text) => text.trimEnd().split('\n').slice(1));
+  }
+
+  /** What is left of a table without its numbers. */
+  const shape = (lines: readonly string[]): string[] =>
+    lines.map((line) =>
+      line.replace(/(?:-?\d[\d.e+-]*|NaN|-?Infinity)(?= │)/g, (number) => ' '.repeat(number.length)),
+    );
+
+  it('keeps its shape from step to step, whatever the numbers are', async () => {
+    const numbers = [0, 0.5, -1.2345e-300, 123456789, -9999999999, NaN, -Infinity, 1e308, -0.00123, 2 ** 53];
+    const steps = numbers.map((number) => ({ 'actor/loss': number, 'critic/loss': -number, lr: 1e-6 }));
+    const tables = await printed(steps);
+    for (const table of tables) expect(shape(table)).toEqual(shape(tables[0]!));
+  });
+
+  it('keeps the rows of names that come and go', async () => {
+    const often = { 'actor/loss': 1, 'critic/loss': 2 };
+    const [, second, third, fourth] = await printed([often, { ...often, 'b/val': 3 }, often, { 'b/val': 4 }]);
+    expect(shape(third!)).toEqual(shape(second!));
+    expect(shape(fourth!)).toEqual(shape(second!));
+    expect(third!.join('\n')).not.toMatch(/b\/val +3/);
+    expect(fourth!.join('\n')).toMatch(/b\/val +4/);
+  });
+
+  it('stays within 80 columns, also with long and wide names, and as many as a narrow terminal has', async () => {
+    const names = [
+      'a',
+      'x/'.repeat(60),
+      `${'漢字'.repeat(30)}/avg`,
+      'ppo_actor/update/importance_weight/avg',
+      '🎯',
+    ];
+    const data = Object.fromEntries(names.map((name) => [name, -1.2345e-300]));
+    const columnsOf = (line: string): number =>
+      Array.from(line).reduce((n, c) => n + (/[漢字🎯]/u.test(c) ? 2 : 1), 0);
+    for (const width of [undefined, 80, 40]) {
+      const [table] = await printed([data], width === undefined ? {} : { width });
+      const widths = new Set(table!.map(columnsOf));
+      expect(widths.size).toBe(1);
+      expect([...widths][0]).toBeLessThanOrEqual(width ?? 80);
+    }
+    const [table] = await printed([data]);
+    expect(table!.join('\n')).toMatch(/│ x\/x\/.*….*\/x\/ /); // a shortened name keeps its ends
+  });
+
+  it('spells out control characters in names, which forge no row', async () => {
+    const forged = 'loss\u001b[2J\n│ reward 1 │\u009d0;t\u0007\u202e\u200b';
+    const [table] = await printed([{ [forged]: 1 }]);
+    expect(table).toHaveLength(3);
+    expect(table![1]).toContain('loss\\u001b[2J\\n│ reward 1 │\\u009d0;t\\u0007\\u202e\\u200b');
+    // eslint-disable-next-line no-control-regex -- none of these may be left
+    expect(table!.join('')).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e\u200b]/);
+  });
+
+  describe('with a stream that breaks', () => {
+    const broken = (options: object = {}): Writable =>
+      new Writable({
+        write: (_chunk, _encoding, done) => {
+          done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+        },
+        ...options,
+      });
+    const warnings: string[] = [];
+    const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+    async function printTo(
+      stream: Writable | (EventEmitter & { write: () => boolean }),
+      times = 20,
+    ): Promise<void> {
+      warnings.length = 0;
+      const spy = vi
+        .spyOn(process, 'emitWarning')
+        .mockImplementation((text) => void warnings.push(String(text)));
+      const writer = new ConsoleWriter({ stream });
+      for (let step = 0; step < times; step++) await writer.write(step, five);
+      await turn();
+      spy.mockRestore();
+    }
+
+    it('never fails, and warns once', async () => {
+      await printTo(broken());
+      expect(warnings).toEqual([expect.stringContaining('EPIPE')]);
     });
-    const written = new ConsoleWriter({ stream: broken }).write(1, five);
-    // An error event without a listener would end the process.
-    await expect(written).rejects.toMatchObject({ code: 'log_write', received: 'EPIPE' });
-    await new Promise((resolve) => setImmediate(resolve));
+
+    it.each([
+      ['destroyed by it', {}],
+      ['not destroyed', { autoDestroy: false }],
+      [
+        'that tells it late',
+        { destroy: (error: Error, done: (error: Error) => void) => void setTimeout(done, 5, error) },
+      ],
+    ])('collects no listeners on a stream that is %s', async (_, options) => {
+      const stream = broken(options);
+      await printTo(stream);
+      expect(stream.listenerCount('error')).toBeLessThanOrEqual(1);
+      const others = new ConsoleWriter({ stream });
+      await others.write(1, five);
+      expect(stream.listenerCount('error')).toBeLessThanOrEqual(1);
+      await new Promise((resolve) => setTimeout(resolve, 10)); // an event without a listener would end the process
+    });
+
+    it('leaves no listener on one that works', async () => {
+      const stream = new Writable({ write: (_chunk, _encoding, done) => setImmediate(done) });
+      const writer = new ConsoleWriter({ stream });
+      await Promise.all(Array.from({ length: 20 }, (_, step) => writer.write(step, five)));
+      expect(stream.listenerCount('error')).toBe(0);
+    });
+
+    it('goes on with one that throws, or only emits', async () => {
+      const thrower = Object.assign(new EventEmitter(), {
+        write: (): boolean => {
+          throw new Error('closed');
+        },
+      });
+      await printTo(thrower);
+      expect(warnings).toHaveLength(1);
+      const emitter = Object.assign(new EventEmitter(), {
+        write(): boolean {
+          queueMicrotask(() => emitter.emit('error', new Error('gone')));
+          return false;
+        },
+      });
+      await printTo(emitter);
+      expect(warnings).toHaveLength(1);
+      expect(emitter.listenerCount('error')).toBeLessThanOrEqual(1);
+    });
   });
 });

@@ -1,20 +1,21 @@
 /** The journal: lines that can be read back in full, and errors that say what to do. */
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import {
-  type FileHandle,
   appendFile,
   mkdir,
   mkdtemp,
-  open,
   readFile,
+  readdir,
+  realpath,
   rename,
   rm,
   writeFile,
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { JsonlWriter, LogWriteError } from '../../../../src/tracker/index.js';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { JsonlWriter, LogWriteError, readJournal } from '../../../../src/tracker/index.js';
+import { JournalFile } from '../../../../src/tracker/loggers/journal/file.js';
 
 let folder: string;
 
@@ -116,23 +117,16 @@ describe('JsonlWriter', () => {
 
   it('writes the line again when the file is deleted under it', async () => {
     const path = join(folder, 'm.jsonl');
-    const writer = await JsonlWriter.open(path);
-    const probe = await open(join(folder, 'probe'), 'w');
-    const handles = Object.getPrototypeOf(probe) as FileHandle;
-    await probe.close();
-    const write = Reflect.get(handles, 'write') as (...args: unknown[]) => Promise<unknown>;
-    const writing = vi.spyOn(handles, 'write').mockImplementationOnce(async function (
-      this: FileHandle,
-      ...args: unknown[]
-    ) {
-      await rm(path);
-      return (await Reflect.apply(write, this, args)) as never;
+    const file = await JournalFile.open('test', path);
+    let times = 0;
+    file.append(() => {
+      times++;
+      if (times === 1) rmSync(path);
+      return '{"step":0,"data":{}}\n';
     });
-    await writer.write(0, { x: 1 });
-    expect(writing).toHaveBeenCalledTimes(2);
-    writing.mockRestore();
+    expect(times).toBe(2);
     expect(await steps(path)).toEqual([0]);
-    await writer.close();
+    await file.close();
   });
 
   it('refuses, and goes on later, where the file cannot be made anew', async () => {
@@ -169,6 +163,71 @@ describe('JsonlWriter', () => {
     const writer = await JsonlWriter.open('/dev/full');
     await expect(writer.write(0, { x: 1 })).rejects.toThrow(/\/dev\/full.*ENOSPC; free space/);
     await writer.close();
+  });
+
+  it('keeps the order of 300 writes that nobody awaits, and close() loses none', async () => {
+    const path = join(folder, 'm.jsonl');
+    const writer = await JsonlWriter.open(path);
+    for (let step = 0; step < 300; step++) void writer.write(step, { x: step });
+    await writer.close();
+    expect(await steps(path)).toEqual(Array.from({ length: 300 }, (_, step) => step));
+  });
+
+  it('stays where it was made when the process goes elsewhere', async () => {
+    const home = process.cwd();
+    try {
+      process.chdir(folder);
+      const opening = JsonlWriter.open('m.jsonl');
+      await mkdir('elsewhere');
+      process.chdir('elsewhere');
+      const writer = await opening;
+      expect(writer.path).toBe(join(await realpath(folder), 'm.jsonl'));
+      await writer.write(0, { x: 1 });
+      await rm(writer.path);
+      await writer.write(1, { x: 1 });
+      await writer.close();
+    } finally {
+      process.chdir(home);
+    }
+    expect(await steps(join(folder, 'm.jsonl'))).toEqual([1]);
+    expect(await readdir(join(folder, 'elsewhere'))).toEqual([]);
+  });
+
+  it('starts a line of its own after what another program has left without an end', async () => {
+    const path = join(folder, 'm.jsonl');
+    const writer = await JsonlWriter.open(path);
+    await writer.write(0, { x: 1 });
+    await appendFile(path, 'note');
+    await writer.write(1, { x: 1 });
+    await appendFile(path, 'a line\n');
+    await writer.write(2, { x: 1 });
+    await writer.close();
+    const found = await lines(path);
+    expect(found.map((line) => line.slice(0, 9))).toEqual([
+      '{"step":0',
+      'note',
+      '{"step":1',
+      'a line',
+      '{"step":2',
+      '',
+    ]);
+  });
+
+  it('spells out C1, bidirectional and separating characters, and can be read back', async () => {
+    const path = join(folder, 'm.jsonl');
+    const key = 'k\u0000\u001b\u007f\u0085\u009b\u2028\u2029\u202e\u200bé';
+    const writer = await JsonlWriter.open(path);
+    await writer.write(0, { [key]: 1 });
+    await writer.close();
+    const [line] = await lines(path);
+    expect(line).toContain('"k\\u0000\\u001b\\u007f\\u0085\\u009b\\u2028\\u2029\\u202e\\u200bé"');
+    expect((await readJournal(path)).commits[0]!.data).toEqual({ [key]: 1 });
+  });
+
+  it.each([null, 'append', 3])('refuses %j for what becomes of an existing file', async (existing) => {
+    const options = { existing } as unknown as { existing: 'refuse' };
+    await expect(JsonlWriter.open(join(folder, 'm.jsonl'), options)).rejects.toThrow(/options.existing/);
+    expect(await readdir(folder)).toEqual([]);
   });
 
   it('refuses to write after it was closed', async () => {

@@ -1,8 +1,9 @@
 /** Commits: growing steps, all destinations tried, state that survives a restart. */
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { ValueError } from '../../../../src/errors.js';
 import {
   CommitError,
@@ -138,6 +139,68 @@ describe('commit', () => {
     ]);
   });
 
+  it('is in the journal and on the console when the call returns, in a loop that never yields', async () => {
+    let printed = 0;
+    const logger = await create({
+      jsonl: true,
+      console: { stream: { write: () => ++printed } },
+      writers: [new Memory('memory')],
+    });
+    const commits = [];
+    for (let step = 0; step < 250; step++) {
+      commits.push(logger.commit(0, step, step, { x: step }));
+      const text = readFileSync(join(logger.folder, 'metrics.jsonl'), 'utf8');
+      expect(text.split('\n')).toHaveLength(step + 2);
+      expect(printed).toBe(step + 1);
+    }
+    await logger.close();
+    await Promise.all(commits);
+  });
+
+  it('does not wait for a destination that is slow before it reaches the journal', async () => {
+    let proceed = (): void => undefined;
+    const seen: number[] = [];
+    const slow: StatsWriter = {
+      name: 'slow',
+      write: (step) => {
+        seen.push(step);
+        return new Promise((resolve) => (proceed = resolve));
+      },
+      close: () => void seen.push(-1),
+    };
+    const logger = await create({ jsonl: true, writers: [slow] });
+    const commits = [logger.commit(0, 0, 0, { x: 1 }), logger.commit(0, 1, 1, { x: 1 })];
+    const closed = logger.close();
+    await vi.waitFor(() => {
+      expect(seen).toEqual([0]); // one at a time
+    });
+    expect(readFileSync(join(logger.folder, 'metrics.jsonl'), 'utf8').split('\n')).toHaveLength(3);
+    proceed();
+    await vi.waitFor(() => {
+      expect(seen).toEqual([0, 1]);
+    });
+    proceed();
+    await closed;
+    await Promise.all(commits);
+    expect(seen).toEqual([0, 1, -1]);
+  });
+
+  it('goes to the folder that a relative fileroot was when the logger was made', async () => {
+    const home = process.cwd();
+    try {
+      process.chdir(fileroot);
+      const opening = create({ fileroot: 'runs', jsonl: true });
+      process.chdir('/');
+      const logger = await opening;
+      await logger.commit(0, 0, 0, { x: 1 });
+      await logger.close();
+      expect(logger.folder).toBe(join(realpathSync(fileroot), 'runs', 'logs', 'exp', 'trial'));
+      expect(existsSync(join(logger.folder, 'metrics.jsonl'))).toBe(true);
+    } finally {
+      process.chdir(home);
+    }
+  });
+
   it('is refused after close, which can be called again', async () => {
     const memory = new Memory('memory');
     const logger = await create({ writers: [memory] });
@@ -149,6 +212,23 @@ describe('commit', () => {
 });
 
 describe('stateDict', () => {
+  it('tells destinations where the run goes on, before the next commit and once', async () => {
+    const calls: unknown[] = [];
+    const writer: StatsWriter = {
+      name: 'calls',
+      write: (step) => void calls.push(step),
+      resume: (from) => void calls.push(`from ${String(from)}`),
+      close: () => undefined,
+    };
+    const logger = await create({ writers: [writer, new Memory('cannot tell')] });
+    logger.loadStateDict({ lastCommitStep: 7 });
+    await expect(logger.commit(0, 7, 7, {})).rejects.toThrow(ValueError);
+    await logger.commit(0, 9, 9, {});
+    await logger.commit(0, 10, 10, {});
+    expect(calls).toEqual(['from 8', 9, 10]);
+    await logger.close();
+  });
+
   it('carries the step over a restart', async () => {
     const before = await create();
     expect(before.stateDict()).toEqual({ lastCommitStep: -1 });
