@@ -87,8 +87,26 @@ export class Denominators {
     );
   }
 
+  /**
+   * Lets masks by name go whose backend was removed.
+   *
+   * @param count called before one goes that no launch has counted
+   */
+  dropUnreadable(count: (denominator: string, mask: HeldMask) => void): void {
+    for (const [denominator, queue] of this.#queues) {
+      queue.dropUnreadable((mask) => {
+        count(denominator, mask);
+      });
+    }
+  }
+
   /** Takes the masks of `key`, or all. */
   take(key: string | undefined): TakenMasks {
+    for (const earlier of this.#exporting) {
+      for (const [denominator, queue] of earlier) {
+        if (key === undefined || key === denominator) queue.supersede();
+      }
+    }
     let taken = this.#queues;
     if (key === undefined) {
       this.#queues = new Map();
@@ -111,9 +129,8 @@ export class Denominators {
   restore(taken: TakenMasks): void {
     this.#exporting.delete(taken);
     for (const [denominator, queue] of taken) {
-      const newer = this.#queues.get(denominator);
-      if (newer === undefined) this.#queues.set(denominator, queue);
-      else newer.adopt(queue);
+      const restored = queue.restoredBeside(this.#queues.get(denominator));
+      if (!restored.isBlank) this.#queues.set(denominator, restored);
     }
   }
 

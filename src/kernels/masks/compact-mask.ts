@@ -6,7 +6,7 @@
  */
 import type * as tf from '@tensorflow/tfjs-core';
 import { ReleasedError } from '../../errors.js';
-import { type RetainedTensor, assertNumericTensor } from '../residency.js';
+import { type RetainedTensor, assertNumericTensor, hasBackend } from '../residency.js';
 import { assertSound } from '../webgpu-faults.js';
 import type { MaskForm } from './forms.js';
 
@@ -51,6 +51,11 @@ export class CompactMask {
 
   get isReleased(): boolean {
     return this.#storage === undefined;
+  }
+
+  /** Whether passes can read it: it is held, and its backend was not removed. */
+  get isReadable(): boolean {
+    return this.#storage !== undefined && hasBackend(this.#storage.held.tensor);
   }
 
   /** Gives the memory back. Passes that were launched with the mask are not concerned. Idempotent. */
