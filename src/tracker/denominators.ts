@@ -9,6 +9,9 @@ import { fullKey } from './scope.js';
 /** Masks that an export has taken, by the full key of their denominator. */
 export type TakenMasks = ReadonlyMap<string, MaskQueue>;
 
+/** Names that a message lists. */
+const MOST_NAMED = 10;
+
 export class Denominators {
   #queues = new Map<string, MaskQueue>();
   /** Those that exports have taken, until they are settled. */
@@ -31,12 +34,13 @@ export class Denominators {
     const key = typeof name === 'string' ? fullKey(path, name) : undefined;
     const queue = key === undefined ? undefined : this.#queues.get(key);
     if (key !== undefined && queue !== undefined) return { denominator: key, queue };
-    const known = [...this.#queues.keys()].map((recorded) => `'${recorded}'`);
+    const known = [...this.#queues.keys()].slice(0, MOST_NAMED).map((recorded) => `'${recorded}'`);
+    const more = this.#queues.size > MOST_NAMED ? ` and ${this.#queues.size - MOST_NAMED} more` : '';
     throw new MissingInputError({
       where: 'stat',
       input: 'denominator',
       expected: `the name of a denominator recorded in scope '${path}'`,
-      received: `${key === undefined ? kindOf(name) : `'${key}'`}, while ${known.length > 0 ? known.join(', ') : 'no key'} is known`,
+      received: `${kindOf(key ?? name)}, while ${known.length > 0 ? known.join(', ') : 'no key'}${more} is known`,
       remedy:
         'record the mask with denominator() in the same scope first, or keep the handle that it returns',
     });

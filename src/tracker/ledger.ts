@@ -6,7 +6,7 @@
  * the caller; reading back and turning rows into exported numbers is the business of `export.ts`.
  */
 import { PairingError, ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
+import { assertOptions, kindOf, messageOf } from '../kernels/arguments.js';
 import type { CompactMask } from '../kernels/index.js';
 import { Denominators, type TakenMasks } from './denominators.js';
 import type { Binding, Segment, Slot } from './entry.js';
@@ -251,6 +251,12 @@ export class Ledger {
   noteNameTaken(key: string, name: string, other: Ledger): void {
     const text = `'${key}' exports '${name}', as ${other.label} does: this one, the later by name, wins`;
     this.#notices.once('TENSORTALLY_NAME_TAKEN', key, text);
+  }
+
+  /** Warns that a duration was measured and could not be recorded. */
+  noteTimingLost(key: string, error: unknown): void {
+    const reason = messageOf(error);
+    this.#notices.once('TENSORTALLY_TIMING_LOST', key, `a duration of '${key}' is not recorded: ${reason}`);
   }
 
   /** The masks of a call, each with the queue of its denominator, which is opened if it is new. All or nothing. */
