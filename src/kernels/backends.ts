@@ -1,85 +1,77 @@
 /**
- * The four backends: which can run here, which one to choose, what is running.
+ * The four backends: which can run here, which one to choose, and how each is made active.
  *
- * The only file that knows what a backend's name means. Kernels are looked up by the backend that holds their inputs
- * and never switch the active one; `initBackend` does, because choosing is what it is for.
+ * Kernels are looked up by the backend that holds their inputs and never switch the active one; `initBackend` does,
+ * because choosing is what it is for.
  */
 import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import { kindOf, messageOf } from './arguments.js';
 import { type BackendName, backendNames } from './backend-names.js';
-import { histogramKernels } from './histogram/index.js';
-import { logitsKernels } from './logits/index.js';
-import { momentsKernels } from './moments/pass.js';
+import {
+  activeBackend,
+  activeBackendName,
+  assureRegistered,
+  fullestBackend,
+  tensorsOn,
+} from './backend-registry.js';
+import {
+  type BackendChoice,
+  type BackendReport,
+  backendReport,
+  describeDevice,
+  lastChoice,
+} from './backend-report.js';
+import { processWide } from './process-wide.js';
 import { runningBackend } from './residency.js';
+import { engineObstacle, memoryObstacle, newMemory, type ModuleObstacle } from './simd/instance.js';
+import { loadTensorFlowBackend } from './tensorflow-binding.js';
 import { mayHaveGpuDriver } from './vulkan-drivers.js';
-import { inspectTensorFlowBinding, loadTensorFlowBackend } from './tensorflow-binding.js';
 import {
   assertWebGpuPackages,
-  describeWebGpu,
   findAdapter,
   importPackage,
   noAdapter,
   registerWebGpu,
-  webGpuPackageVersion,
 } from './webgpu-boot.js';
 import { webGpuDevice } from './webgpu-device.js';
 
-/** Why a backend was or was not chosen. */
-export interface BackendChoice {
-  readonly backend: BackendName;
-  readonly available: boolean;
-  /** Whether it would run on a hardware GPU. */
-  readonly isGpu: boolean;
-  /** A sentence: what it would run on, or why it cannot run. */
-  readonly reason: string;
-  /** What makes it available; only where it is not. */
-  readonly remedy?: string;
-}
-
-/** What is running, and on what. */
-export interface BackendReport {
-  readonly backend: BackendName;
-  /** The processor, for people. */
-  readonly device: string;
-  readonly driver?: string;
-  /** Whether tensors live on a hardware GPU. */
-  readonly isGpu: boolean;
-  /** Whether a GPU is played by the CPU: right, but slow. */
-  readonly isSoftware: boolean;
-  /** How each operation runs here; `native` is a kernel made for this backend. */
-  readonly kernels: Readonly<Record<'moments' | 'logits' | 'histograms', 'native' | 'none'>>;
-  readonly versions: Readonly<Record<string, string>>;
-  /** What `initBackend('auto')` saw, best first; empty when a backend was named. */
-  readonly considered: readonly BackendChoice[];
-}
+export { backendReport, type BackendChoice, type BackendReport, type KernelKind } from './backend-report.js';
 
 const WHERE = 'initBackend';
 
-/** What the last `auto` saw, for `backendReport`. */
-let considered: readonly BackendChoice[] = [];
+/** What all copies of the package in a process share: tfjs starts one backend at a time, whoever asks. */
+const starts = processWide('backend-starts', 1, () => ({
+  /** The last call of `initBackend`, done or not. */
+  last: Promise.resolve<unknown>(undefined),
+  /** What is active because it was looked at, not because anybody chose it. */
+  unchosen: undefined as tf.KernelBackend | undefined,
+}));
 
 /**
  * Makes a backend active and says what it runs on.
  *
- * `'auto'` keeps a backend that the caller already made active. Otherwise it takes, in this order, tensorflow with a
- * CUDA GPU, webgpu on a hardware GPU, tensorflow on the CPU, wasm, cpu. A software GPU is never chosen unasked.
- * Tensors that exist stay where they are.
+ * `'auto'` keeps a backend that the caller already made active or, where none is active, the one that holds the caller's
+ * tensors. Otherwise it takes, in this order, tensorflow with a CUDA GPU, webgpu on a hardware GPU, tensorflow on the CPU,
+ * wasm, cpu. A software GPU is never chosen unasked. Tensors that exist stay where they are.
+ *
+ * A trainer looks at `missingTrainingKernels` of the report: on a machine without a GPU `'auto'` may take `wasm`, where
+ * tfjs has no gradient of an embedding or a convolution. `initBackend('cpu')` trains everything.
+ *
+ * Where WebAssembly lacks memory or SIMD, `cpu` and `tensorflow` compute by plain loops, which the report says, and
+ * `wasm` is refused. A backend that was taken out by `tf.removeBackend` is registered again.
  *
  * @param name a backend, or `'auto'` (default)
  * @throws BackendError with the remedy if the named backend cannot run here
  * @example  const { backend, device } = await initBackend();
  */
 export function initBackend(name: 'auto' | BackendName = 'auto'): Promise<BackendReport> {
-  // One after the other: tfjs starts one backend at a time, and two that start together refuse each other or crash.
-  const started = starting.then(() => startBackend(name));
-  starting = started.catch(() => undefined);
+  // One after the other: two that start together refuse each other or crash.
+  const started = starts.last.then(() => startBackend(name));
+  starts.last = started.catch(() => undefined);
   return started;
 }
-
-/** The last call of `initBackend`, done or not. */
-let starting: Promise<unknown> = Promise.resolve();
 
 async function startBackend(name: 'auto' | BackendName): Promise<BackendReport> {
   if (name !== 'auto' && !backendNames.includes(name)) {
@@ -93,44 +85,21 @@ async function startBackend(name: 'auto' | BackendName): Promise<BackendReport> 
   }
   if (name === 'auto') {
     const choice = await chooseBackend();
-    considered = choice.considered;
+    lastChoice.considered = choice.considered;
     await activate(choice.backend);
   } else {
-    considered = [];
+    lastChoice.considered = [];
     await activate(name);
   }
+  starts.unchosen = undefined;
   return backendReport();
-}
-
-/**
- * Describes the active backend, whoever made it active.
- *
- * @throws BackendError if none is active, or one that has no kernels here
- */
-export function backendReport(): BackendReport {
-  const active = activeBackend();
-  if (active === undefined) {
-    throw new BackendError({
-      where: 'backendReport',
-      expected: `an active backend, one of ${backendNames.join(', ')}`,
-      received: activeName() === undefined ? 'none' : `"${activeName()!}"`,
-      remedy: 'call await initBackend() first',
-    });
-  }
-  const { name, backend } = active;
-  return {
-    backend: name,
-    ...describeDevice(name, backend),
-    kernels: kernelsOf(name),
-    versions: versionsOf(name, backend),
-    considered,
-  };
 }
 
 /**
  * Tells for every backend whether it can run here.
  *
- * Loads what it has to load for that. Where no backend was active, TensorFlow's package makes itself active.
+ * Loads what it has to load for that. Where no backend was active, TensorFlow's package makes itself active, which
+ * `initBackend('auto')` does not take for a choice.
  */
 export async function probeBackends(): Promise<BackendChoice[]> {
   return Promise.all(backendNames.map(probe));
@@ -138,18 +107,13 @@ export async function probeBackends(): Promise<BackendChoice[]> {
 
 async function chooseBackend(): Promise<{ backend: BackendName; considered: BackendChoice[] }> {
   const active = activeBackend();
-  if (active !== undefined) {
-    return {
-      backend: active.name,
-      considered: [
-        {
-          backend: active.name,
-          available: true,
-          isGpu: describeDevice(active.name, active.backend).isGpu,
-          reason: 'already active; kept',
-        },
-      ],
-    };
+  const isChosen =
+    active !== undefined && (active.backend !== starts.unchosen || tensorsOn(active.backend) > 0);
+  const kept = isChosen ? active : fullestBackend();
+  if (kept !== undefined) {
+    const reason = isChosen ? 'already active; kept' : 'holds tensors; kept';
+    const { isGpu } = describeDevice(kept.name, kept.backend);
+    return { backend: kept.name, considered: [{ backend: kept.name, available: true, isGpu, reason }] };
   }
   const seen: BackendChoice[] = [];
   const best = await bestBackend(async (name) => {
@@ -195,7 +159,7 @@ async function probe(name: BackendName): Promise<BackendChoice> {
 
 const probes: Readonly<Record<BackendName, () => Promise<{ reason: string; isGpu: boolean }>>> = {
   tensorflow: async () => {
-    const { tensorflowVersion, usesGpu } = await loadTensorFlowBackend();
+    const { tensorflowVersion, usesGpu } = await loadTensorFlow();
     const where = usesGpu ? 'with a CUDA GPU' : 'on the CPU: it found no CUDA GPU';
     return { isGpu: usesGpu, reason: `TensorFlow ${tensorflowVersion} ${where}` };
   },
@@ -207,20 +171,73 @@ const probes: Readonly<Record<BackendName, () => Promise<{ reason: string; isGpu
     return { isGpu: !description.isSoftware, reason: `${kind}: ${description.device}` };
   },
   wasm: async () => {
+    assertWasmRuns();
     await importPackage(
       () => import('@tensorflow/tfjs-backend-wasm'),
       '@tensorflow/tfjs-backend-wasm@4.22.0',
     );
+    assertRegistered('wasm', '@tensorflow/tfjs-backend-wasm');
     return { isGpu: false, reason: 'WebAssembly on one CPU core' };
   },
   cpu: async () => {
     await import('@tensorflow/tfjs-backend-cpu');
+    assertRegistered('cpu', '@tensorflow/tfjs-backend-cpu');
     return { isGpu: false, reason: 'JavaScript on one CPU core' };
   },
 };
 
+/** Loads TensorFlow, and notes if that alone made it the active backend. */
+async function loadTensorFlow(): ReturnType<typeof loadTensorFlowBackend> {
+  const before = activeBackendName();
+  const loaded = await loadTensorFlowBackend();
+  if (before === undefined) starts.unchosen = activeBackend()?.backend;
+  return loaded;
+}
+
+/**
+ * Refuses `wasm` before tfjs tries: its own errors name no cause, and a start that failed makes the next one hang.
+ *
+ * A running backend has the memory that it needs.
+ */
+function assertWasmRuns(): void {
+  const obstacle = engineObstacle() ?? (runningBackend('wasm') === undefined ? lackOfMemory() : undefined);
+  if (obstacle !== undefined) throw refusedBy(obstacle);
+}
+
+/** What the heap of tfjs' wasm backend has from the start, in pages of 64 KiB. */
+const HEAP_PAGES = 256;
+
+function lackOfMemory(): ModuleObstacle | undefined {
+  try {
+    newMemory(HEAP_PAGES);
+    return undefined;
+  } catch (error) {
+    return memoryObstacle(error);
+  }
+}
+
+function refusedBy({ expected, received, remedy, cause }: ModuleObstacle): BackendError {
+  const alternative = `${remedy}; or use initBackend('cpu'), which runs without`;
+  return new BackendError(
+    { where: WHERE, input: 'wasm', expected, received, remedy: alternative },
+    { cause },
+  );
+}
+
+/** @throws BackendError where a backend was removed and its package does not register it again */
+function assertRegistered(name: BackendName, packageName: string): void {
+  if (assureRegistered(name, () => createRequire(import.meta.url).resolve(packageName))) return;
+  throw new BackendError({
+    where: WHERE,
+    input: 'name',
+    expected: `${packageName} to register the backend "${name}"`,
+    received: 'none in the registry of tfjs',
+    remedy: 'call tf.registerBackend again after tf.removeBackend, or restart the process',
+  });
+}
+
 async function activate(name: BackendName): Promise<void> {
-  if (name === 'tensorflow') await loadTensorFlowBackend();
+  if (name === 'tensorflow') await loadTensorFlow();
   else if (name === 'webgpu') await registerWebGpu();
   else await probes[name]();
   let cause: Error | undefined;
@@ -228,7 +245,7 @@ async function activate(name: BackendName): Promise<void> {
     cause = error instanceof Error ? error : new Error(messageOf(error), { cause: error });
     return false;
   });
-  if (activated && activeName() === name) {
+  if (activated && activeBackendName() === name) {
     // On first use tfjs' cpu backend prints an advertisement for its node package; the report says it better.
     if (name === 'cpu') (tf.backend() as unknown as { firstUse: boolean }).firstUse = false;
     // Listens for faults from here on, also for those that come before the first kernel of ours.
@@ -245,77 +262,4 @@ async function activate(name: BackendName): Promise<void> {
     },
     { cause },
   );
-}
-
-/** Every operation has a kernel of its own on every backend; the tables of the operations are complete by type. */
-function kernelsOf(name: BackendName): BackendReport['kernels'] {
-  const kindIn = (kernels: object): 'native' | 'none' => (name in kernels ? 'native' : 'none');
-  return {
-    moments: kindIn(momentsKernels),
-    logits: kindIn(logitsKernels),
-    histograms: kindIn(histogramKernels),
-  };
-}
-
-function describeDevice(
-  name: BackendName,
-  backend: tf.KernelBackend,
-): Pick<BackendReport, 'device' | 'driver' | 'isGpu' | 'isSoftware'> {
-  switch (name) {
-    case 'tensorflow': {
-      const { isUsingGpuDevice } = backend as unknown as { isUsingGpuDevice: boolean };
-      return {
-        device: isUsingGpuDevice
-          ? 'CUDA GPU (the last one that CUDA_VISIBLE_DEVICES allows)'
-          : 'CPU, TensorFlow kernels',
-        isGpu: isUsingGpuDevice,
-        isSoftware: false,
-      };
-    }
-    case 'webgpu': {
-      const { device, driver, isSoftware } = describeWebGpu(backend);
-      return { device, ...(driver === undefined ? {} : { driver }), isGpu: !isSoftware, isSoftware };
-    }
-    case 'wasm':
-      return { device: 'CPU, WebAssembly', isGpu: false, isSoftware: false };
-    case 'cpu':
-      return { device: 'CPU, JavaScript', isGpu: false, isSoftware: false };
-  }
-}
-
-function versionsOf(name: BackendName, backend: tf.KernelBackend): Record<string, string> {
-  const own = createRequire(import.meta.url);
-  const versions: Record<string, string> = {
-    node: process.versions.node,
-    tfjs: tf.version_core,
-    tensortally: (own(packageJson(own)) as { version: string }).version,
-  };
-  if (name === 'webgpu') versions.webgpu = webGpuPackageVersion() ?? 'unknown';
-  if (name === 'tensorflow') {
-    versions.tensorflow = (backend as unknown as { binding: { TF_Version: string } }).binding.TF_Version;
-    const { package: node } = inspectTensorFlowBinding();
-    if (node !== undefined) versions.binding = node;
-  }
-  return versions;
-}
-
-/** This package's manifest, from the sources as well as from the build. */
-function packageJson(own: NodeJS.Require): string {
-  try {
-    return own.resolve('../../package.json');
-  } catch {
-    return own.resolve('../../../package.json');
-  }
-}
-
-function activeName(): string | undefined {
-  return (tf.engine() as unknown as { backendName?: string }).backendName;
-}
-
-/** The active backend if it is one of ours and running; asking never starts one. */
-function activeBackend(): { name: BackendName; backend: tf.KernelBackend } | undefined {
-  const name = backendNames.find((candidate) => candidate === activeName());
-  if (name === undefined) return undefined;
-  const backend = runningBackend(name);
-  return backend === undefined ? undefined : { name, backend };
 }

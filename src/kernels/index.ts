@@ -6,6 +6,7 @@ export {
   probeBackends,
   type BackendChoice,
   type BackendReport,
+  type KernelKind,
 } from './backends.js';
 export { Pending, collect } from './collect.js';
 export * as expression from './expression.js';

@@ -14,6 +14,8 @@ import { fileURLToPath } from 'node:url';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
 import { messageOf } from './arguments.js';
+import { activeBackendName, assureRegistered, quietly } from './backend-registry.js';
+import { processWide } from './process-wide.js';
 
 /** The packages that can hold the binding, the preferred one first. */
 export const nodePackages = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node'] as const;
@@ -111,7 +113,8 @@ export function bindingPath(directory: string): string {
 /**
  * Finds the node package as Node resolves it and tells in which state its native part is. Reads files only.
  *
- * @param from files to resolve from, by default this package and then the working directory
+ * @param from files to resolve from, by default this package alone: what lies in the working directory is not run. The
+ *   environment variable TENSORTALLY_TFJS_NODE names another package directory, which then is the only candidate
  * @returns of the candidates the one that is furthest along: linked, else broken, else without binding, else absent
  */
 export function inspectTensorFlowBinding(from: readonly string[] = defaultOrigins()): TensorFlowBinding {
@@ -133,6 +136,8 @@ export function inspectTensorFlowBinding(from: readonly string[] = defaultOrigin
 export function findNodePackages(
   from: readonly string[] = defaultOrigins(),
 ): { readonly name: NodePackage; readonly directory: string }[] {
+  const named = namedPackage();
+  if (named !== undefined) return [named];
   const found = new Map<string, NodePackage>();
   for (const name of nodePackages) {
     for (const origin of from) {
@@ -175,7 +180,8 @@ export async function loadTensorFlowBackend(
   const found = inspectTensorFlowBinding(from);
   const { package: name, directory, binding } = found;
   if (found.state !== 'linked' || name === undefined || directory === undefined || binding === undefined) {
-    throw bindingError(found.detail, found.remedy);
+    const kind = found.state === 'broken' ? 'one that cannot be loaded' : 'none';
+    throw bindingError(`${kind}: ${found.detail}`, found.remedy);
   }
   process.env.TF_CPP_MIN_LOG_LEVEL ??= '2'; // read by the native code when it is loaded
   process.env.TF_FORCE_GPU_ALLOW_GROWTH ??= 'true'; // otherwise TensorFlow takes all memory of the GPU at once
@@ -186,6 +192,8 @@ export async function loadTensorFlowBackend(
   try {
     const backend = quietly(() => {
       require(directory);
+      // False only for a package that registers nothing; to start it then fails with the reason of tfjs.
+      assureRegistered('tensorflow', () => require.resolve(directory));
       return startBackend();
     });
     return {
@@ -211,25 +219,44 @@ interface NodeBackend {
 }
 
 interface Manifest {
+  readonly name?: string;
   readonly version?: string;
   readonly binary?: { readonly napi_versions?: readonly number[] };
 }
 
 /** Loads that failed in this process, so that inspecting afterwards does not call the binding healthy. */
-const failedLoads = new Map<string, string>();
+const failedLoads = processWide('failed-loads', 1, () => new Map<string, string>());
 
 function loadKey(binding: string): string {
   return `${binding}@${statSync(binding).mtimeMs}`;
 }
 
+/**
+ * This package, and nothing that depends on the working directory: code that lies there is not to be run because
+ * somebody started a program in it.
+ */
 function defaultOrigins(): string[] {
-  const origins = [fileURLToPath(import.meta.url)];
-  try {
-    origins.push(path.join(process.cwd(), 'package.json'));
-  } catch {
-    // The working directory was removed; this package's own view remains.
-  }
-  return origins;
+  return [fileURLToPath(import.meta.url)];
+}
+
+/** The environment variable that names the directory of a node package elsewhere. */
+const DIRECTORY_VARIABLE = 'TENSORTALLY_TFJS_NODE';
+
+/** The node package that the environment names. */
+function namedPackage(): { readonly name: NodePackage; readonly directory: string } | undefined {
+  const directory = process.env[DIRECTORY_VARIABLE];
+  if (directory === undefined || directory === '') return undefined;
+  const manifest = path.join(directory, 'package.json');
+  const name = path.isAbsolute(directory) && existsSync(manifest) ? readManifest(directory).name : undefined;
+  const known = nodePackages.find((candidate) => candidate === name);
+  if (known !== undefined) return { name: known, directory };
+  throw new BackendError({
+    where: 'tensorflow',
+    input: DIRECTORY_VARIABLE,
+    expected: `the absolute path of an installed ${nodePackages.join(' or ')}`,
+    received: `"${directory.slice(0, 200)}"`,
+    remedy: 'name the folder that holds its package.json, or unset the variable',
+  });
 }
 
 function readManifest(directory: string): Manifest {
@@ -327,24 +354,8 @@ function restoreRemovedUtil(util: Record<string, unknown>): void {
   util.isArray ??= Array.isArray;
 }
 
-/**
- * Runs `load` without the warnings of tfjs: where the package resolves its own copy of tfjs, that copy would complain
- * of every kernel that is registered already, and a failed start is told by the error that follows.
- */
-function quietly<T>(load: () => T): T {
-  const production = tf.env().getBool('PROD');
-  tf.env().set('PROD', true);
-  try {
-    return load();
-  } finally {
-    tf.env().set('PROD', production);
-  }
-}
-
-/** tf.getBackend() would choose and start a backend where none is active. */
-function activeBackendName(): string | undefined {
-  const { backendName } = tf.engine() as unknown as { readonly backendName?: string | null };
-  return backendName ?? undefined;
+function firstLine(error: unknown): string {
+  return messageOf(error).split('\n', 1)[0]!;
 }
 
 /** The backend instance. The package does not notice a failed start, so the factory is asked for the reason. */
@@ -352,8 +363,4 @@ function startBackend(): NodeBackend {
   const engine = tf.engine();
   const started = engine.findBackend('tensorflow') as unknown as NodeBackend | null | undefined;
   return started ?? (engine.findBackendFactory('tensorflow')() as unknown as NodeBackend);
-}
-
-function firstLine(error: unknown): string {
-  return messageOf(error).split('\n', 1)[0]!;
 }

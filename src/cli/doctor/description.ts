@@ -49,9 +49,20 @@ function describeExamination(name: string, examination: Examination, width: numb
   const layout = { width, indent: INDENT };
   const said = outcome === 'passed' ? describeReport(examination.report) : examination.reason;
   const lines = wrap(heading, said, layout);
-  if (outcome === 'unavailable')
-    lines.push(...wrap(' '.repeat(INDENT), `to do: ${examination.remedy}`, layout));
+  const say = (text: string): void => {
+    lines.push(...wrap(' '.repeat(INDENT), text, layout));
+  };
+  if (outcome === 'unavailable') say(`to do: ${examination.remedy}`);
+  if (outcome === 'passed') for (const text of limitsOf(examination.report)) say(text);
   return lines;
+}
+
+/** What runs, but not as well as it could. */
+function limitsOf({ plain, missingTrainingKernels: missing }: BackendReport): string[] {
+  return [
+    ...(plain === undefined ? [] : [`slow plain loops: ${plain.reason}`, `to do: ${plain.remedy}`]),
+    ...(missing.length === 0 ? [] : [`trains no layer whose gradient needs ${missing.join(', ')}`]),
+  ];
 }
 
 function describeReport({ device, driver, isGpu, isSoftware }: BackendReport): string {

@@ -30,6 +30,8 @@ export function hostStatistics(
 ): PerStatistic<TensorInfo> {
   assertLabels(labels, shape, cols);
   const { logProbs, entropy, sumPiSquared, maxProb } = perStatistic(() => new Float32Array(rows));
+  // All four together: a failed call leaves no tensor behind.
+  workspace.assertRoom(4 * rows * Float32Array.BYTES_PER_ELEMENT);
   const numbers = workspace.float64;
   const at = state / Float64Array.BYTES_PER_ELEMENT;
   for (let row = 0; row < rows; row++) {

@@ -25,6 +25,7 @@ export function hostMask(host: Host): MaskKernel {
     const packer = new Packer(host, backend, mask);
     const runs = packer.runs();
     const ints = runs ?? packer.words();
+    host.workspace(backend).assertRoom(ints.byteLength);
     const held = holdTensor(engine().makeTensor(ints, [ints.length], 'int32', backend));
     const form = runs === undefined ? 'bits' : 'runs';
     return { held, form, bytes: ints.byteLength, selected: packer.selected };

@@ -2,11 +2,22 @@
  * Memories to run the SIMD module in: the heap of tfjs' `wasm` backend, where the tensors are, or one of our own.
  *
  * A workspace is a memory with some scratch in it. Kernels run to their end without yielding, so all of them share
- * the scratch; what it held is gone with the next call of `scratch`.
+ * the scratch; what it held is gone with the next call of `scratch`. Where WebAssembly lacks memory or SIMD, a workspace
+ * of our own is an array of bytes in which plain loops work.
  */
 import type { KernelBackend } from '@tensorflow/tfjs-core';
 import { BackendError } from '../../errors.js';
-import { type SimdExports, type WasmMemory, newMemory, simdOn } from './instance.js';
+import {
+  type ModuleMemory,
+  type ModuleObstacle,
+  type SimdExports,
+  engineObstacle,
+  loopsOn,
+  memoryObstacle,
+  newMemory,
+  simdOn,
+} from './instance.js';
+import { PlainMemory } from './plain/index.js';
 
 /** Where scratch begins: a cache line, so that vectors do not straddle two. */
 const ALIGNMENT = 64;
@@ -14,19 +25,31 @@ const ALIGNMENT = 64;
 const PAGE = 65536;
 
 export abstract class Workspace {
+  /** The functions of the module, or the plain loops that stand in for it. */
   readonly simd: SimdExports;
-  readonly #memory: WasmMemory;
+  /** Why the plain loops stand in; undefined where the module runs. */
+  readonly obstacle: ModuleObstacle | undefined;
+  readonly #memory: ModuleMemory;
   #start = 0;
   #capacity = 0;
   #bytes: Uint8Array;
   #float64: Float64Array;
 
-  protected constructor(memory: WasmMemory) {
+  protected constructor(memory: ModuleMemory, obstacle?: ModuleObstacle) {
     this.#memory = memory;
-    this.simd = simdOn(memory);
+    this.obstacle = obstacle;
+    this.simd = obstacle === undefined ? simdOn(memory) : loopsOn(memory);
     this.#bytes = new Uint8Array(memory.buffer);
     this.#float64 = new Float64Array(memory.buffer);
   }
+
+  /**
+   * Refuses where a tensor of `bytes` bytes has no room: tfjs' wasm backend would write it over the beginning of its heap. Arrays of
+   * JavaScript refuse by themselves.
+   *
+   * @throws BackendError
+   */
+  assertRoom: (bytes: number) => void = () => undefined;
 
   /** Moves the scratch to a place of `bytes` bytes and returns where that is. */
   protected abstract allocate(bytes: number): number;
@@ -67,11 +90,10 @@ export abstract class Workspace {
 
 /** A memory that holds nothing but scratch. */
 class OwnWorkspace extends Workspace {
-  readonly #memory: WasmMemory;
+  readonly #memory: ModuleMemory;
 
-  constructor() {
-    const memory = newMemory(1);
-    super(memory);
+  constructor(memory: ModuleMemory, obstacle?: ModuleObstacle) {
+    super(memory, obstacle);
     this.#memory = memory;
   }
 
@@ -81,7 +103,9 @@ class OwnWorkspace extends Workspace {
     try {
       if (missing > 0) this.#memory.grow(Math.ceil(missing / PAGE));
     } catch (error) {
-      throw outOfMemory(bytes, { cause: error });
+      const remedy =
+        this.obstacle === undefined ? memoryObstacle(error).remedy : 'give the process more memory';
+      throw outOfMemory(bytes, remedy, error);
     }
     return ALIGNMENT;
   }
@@ -90,7 +114,7 @@ class OwnWorkspace extends Workspace {
 /** The parts of tfjs' wasm backend that its heap is reached through; the same in all of 4.x, asserted by a test. */
 export interface WasmBackend {
   readonly wasm: {
-    readonly asm: { readonly memory: WasmMemory };
+    readonly asm: { readonly memory: ModuleMemory };
     _malloc: (bytes: number) => number;
     readonly _free: (address: number) => void;
   };
@@ -102,29 +126,57 @@ class HeapWorkspace extends Workspace {
   #block = 0;
 
   constructor({ wasm }: WasmBackend) {
-    super(wasm.asm.memory);
+    super(wasm.asm.memory, engineObstacle());
     this.#wasm = wasm;
   }
 
+  override assertRoom = (bytes: number): void => {
+    const address = this.#wasm._malloc(bytes);
+    if (address === 0) throw outOfMemory(bytes, DISPOSE);
+    this.#wasm._free(address);
+  };
+
   protected override allocate(bytes: number): number {
-    this.#wasm._free(this.#block);
-    // Addresses beyond 2 GiB come back negative.
-    this.#block = this.#wasm._malloc(bytes) >>> 0;
-    if (this.#block === 0) throw outOfMemory(bytes);
+    const old = this.#block;
+    // Forgotten first: what fails below must not be freed once more by the next call.
+    this.#block = 0;
+    try {
+      this.#wasm._free(old);
+      // Addresses beyond 2 GiB come back negative.
+      this.#block = this.#wasm._malloc(bytes) >>> 0;
+    } catch (error) {
+      throw outOfMemory(bytes, DISPOSE, error);
+    }
+    if (this.#block === 0) throw outOfMemory(bytes, DISPOSE);
     return this.#block;
   }
 }
 
-function outOfMemory(bytes: number, options?: ErrorOptions): BackendError {
+const DISPOSE = 'dispose of tensors that are no longer needed';
+
+function outOfMemory(bytes: number, remedy: string, cause?: unknown): BackendError {
   return new BackendError(
     {
       where: 'scratch memory',
-      expected: `${bytes} bytes for a kernel to work in`,
-      received: 'a WebAssembly memory that cannot grow',
-      remedy: 'dispose of tensors that are no longer needed',
+      expected: `${bytes} bytes for a kernel to work in or to write to`,
+      received: 'a memory that cannot grow',
+      remedy,
     },
-    options,
+    { cause },
   );
+}
+
+/** Pages that a memory of our own has from the start: enough for nearly every call, so that a lack shows at once. */
+const FIRST_PAGES = 16;
+
+function newWorkspace(): OwnWorkspace {
+  const obstacle = engineObstacle();
+  if (obstacle !== undefined) return new OwnWorkspace(new PlainMemory(FIRST_PAGES), obstacle);
+  try {
+    return new OwnWorkspace(newMemory(FIRST_PAGES));
+  } catch (error) {
+    return new OwnWorkspace(new PlainMemory(FIRST_PAGES), memoryObstacle(error));
+  }
 }
 
 let own: OwnWorkspace | undefined;
@@ -132,7 +184,7 @@ const heaps = new WeakMap<KernelBackend, HeapWorkspace>();
 
 /** The workspace for arrays that live outside of WebAssembly: what is to be computed is copied in, tile by tile. */
 export function ownWorkspace(): Workspace {
-  return (own ??= new OwnWorkspace());
+  return (own ??= newWorkspace());
 }
 
 /** The workspace in which the tensors of a wasm backend are: addresses are `typedArrayFromHeap(info).byteOffset`. */

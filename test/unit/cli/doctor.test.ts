@@ -18,6 +18,7 @@ function report(backend: BackendName): BackendReport {
     isGpu: false,
     isSoftware: false,
     kernels: { moments: 'native', logits: 'native', histograms: 'native' },
+    missingTrainingKernels: [],
     versions: { tensorflow: '2.21.0' },
     considered: [],
   };

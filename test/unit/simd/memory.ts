@@ -1,12 +1,17 @@
 /** A memory for the SIMD module in which arrays end where the memory ends: to read beyond one of them is a fault. */
-import { type SimdExports, type WasmMemory, newMemory, simdOn } from '../../../src/kernels/simd/instance.js';
+import {
+  type SimdExports,
+  type ModuleMemory,
+  newMemory,
+  simdOn,
+} from '../../../src/kernels/simd/instance.js';
 
 export type TestArray = Float32Array | Int32Array | Uint8Array | Float64Array;
 
 /** Room for results and scratch at the beginning, as much for the array at the end. */
 export class TestMemory {
   readonly simd: SimdExports;
-  readonly #memory: WasmMemory;
+  readonly #memory: ModuleMemory;
   #next = 64;
 
   constructor(pages = 3) {
