@@ -6,6 +6,7 @@
 import { KeyConflictError, ValueError } from '../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { Moments } from '../kernels/moments/record.js';
+import { processWide } from '../kernels/process-wide.js';
 import { warn } from '../warning.js';
 import { exportRecord } from './export-record.js';
 import { type KeyRow, emptyKeyRow, mergeKeyRows, momentsRowOf, weightOf, weightedNumber } from './key-row.js';
@@ -27,7 +28,7 @@ export interface AggregateOptions {
 }
 
 /** Keys that the process was warned about already. */
-const warned = new Set<string>();
+const warned = processWide('warned-without-count', 1, () => new Set<string>());
 
 function warnOnce(keys: readonly string[]): void {
   const fresh = keys.filter((key) => !warned.has(key));

@@ -5,7 +5,7 @@
  * moments rows; what they mean is the business of whoever recorded them.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import { BackendError, TensortallyError } from '../errors.js';
+import { BackendError } from '../errors.js';
 import { messageOf } from '../kernels/arguments.js';
 import {
   type CompactMask,
@@ -126,7 +126,7 @@ export class Launch {
           ),
         ),
       );
-      throw typed(error);
+      throw error;
     }
   }
 
@@ -138,34 +138,14 @@ export class Launch {
 
   #lose(loss: unknown): void {
     if (this.isRead) return;
-    this.#loss = typed(loss);
+    this.#loss = loss instanceof Error ? loss : new Error(messageOf(loss), { cause: loss });
     this.#keep(new Map());
   }
 
   /** Frees the device memory of rows that nobody will read. */
   release(): void {
-    try {
-      this.#pending?.release();
-    } catch {
-      // Of a device that is gone: nobody can do anything about it.
-    }
+    this.#pending?.release();
   }
-}
-
-/** What a device failed with, as an error of the package. */
-function typed(cause: unknown): TensortallyError {
-  if (cause instanceof TensortallyError) return cause;
-  return new BackendError(
-    {
-      where: 'export',
-      input: 'statistics on the device',
-      expected: 'a device that delivers them',
-      received: `an error: ${messageOf(cause)}`,
-      remedy:
-        'export again for what is left; if the device is gone, start the backend again with initBackend()',
-    },
-    { cause },
-  );
 }
 
 /** The refusal of a kernel, as that of the record call which it came from. */

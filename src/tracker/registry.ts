@@ -3,6 +3,7 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertOptions } from '../kernels/arguments.js';
+import { processWide } from '../kernels/process-wide.js';
 import type { DenominatorHandle } from './denominator-handle.js';
 import { byName } from './export-record.js';
 import { type ExportOptions, exportLedgers } from './export.js';
@@ -54,7 +55,8 @@ export class TrackerRegistry {
   }
 }
 
-const registry = new TrackerRegistry();
+/** One per process, whichever copy of the package asks: its trackers are exported together. */
+const registry = processWide('trackers', 1, () => new TrackerRegistry());
 
 /** The tracker of this process called `name`, made on first use; see `TrackerRegistry.get`. */
 export function getTracker(name = ''): StatsTracker {

@@ -7,7 +7,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ValueError } from '../errors.js';
 import { assertFunction, assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
-import { begun } from './thenable.js';
+import { processWide } from '../kernels/process-wide.js';
 
 /** What a task is run for. */
 export interface RolloutContext {
@@ -19,7 +19,8 @@ export interface RolloutContext {
 /** First level of the keys of a rollout, and the name of its tracker. */
 export type RolloutScope = 'rollout' | 'eval-rollout';
 
-const contexts = new AsyncLocalStorage<RolloutContext>();
+/** One per process: what one copy of the package runs as evaluation is evaluation for the other. */
+const contexts = processWide('rollout-context', 1, () => new AsyncLocalStorage<RolloutContext>());
 
 /**
  * Runs a task as a rollout: everything that `fn` does, awaits or starts has this context, and nothing else has.
@@ -53,7 +54,7 @@ export function withRollout<T>(context: RolloutContext, fn: () => T): T {
     );
   }
   assertFunction('withRollout', 'fn', fn);
-  return contexts.run(Object.freeze({ isEval, taskId }), () => begun(fn()));
+  return contexts.run(Object.freeze({ isEval, taskId }), fn);
 }
 
 /** The rollout that the calling code belongs to; undefined outside of any. */

@@ -4,6 +4,7 @@ import { kindOf } from '../../kernels/arguments.js';
 
 /** A file that could not be opened, written or closed; the operating system's error is the `cause`. */
 export class LogWriteError extends TensortallyError {
+  static override readonly kind: string = 'log_write';
   readonly code: string = 'log_write';
   /** The file at fault. */
   readonly path: string;
@@ -16,6 +17,7 @@ export class LogWriteError extends TensortallyError {
 
 /** A journal that another writer has open: two at once would mix their lines. */
 export class JournalHeldError extends LogWriteError {
+  static override readonly kind: string = 'journal_held';
   override readonly code = 'journal_held';
   /** The process that writes it; undefined if its lock does not say. */
   readonly holder: { readonly pid: number; readonly host: string } | undefined;
@@ -28,6 +30,7 @@ export class JournalHeldError extends LogWriteError {
 
 /** A journal that could not be read; the operating system's error is the `cause`. */
 export class LogReadError extends TensortallyError {
+  static override readonly kind: string = 'log_read';
   readonly code = 'log_read';
   readonly path: string;
 
@@ -39,6 +42,7 @@ export class LogReadError extends TensortallyError {
 
 /** Destinations that failed while all of them were tried. The others have what they were given. */
 export class CommitError extends TensortallyError {
+  static override readonly kind: string = 'commit';
   readonly code = 'commit';
   /** What each failing destination threw. */
   readonly errors: readonly Error[];

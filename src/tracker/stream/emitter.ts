@@ -9,6 +9,7 @@ import { randomInt } from 'node:crypto';
 import { ValueError } from '../../errors.js';
 import { assertFunction, assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
 import { liftRow } from '../../kernels/moments/record.js';
+import { processWide } from '../../kernels/process-wide.js';
 import { warn } from '../../warning.js';
 import { Courier, type EmitterStatus } from './courier.js';
 import { StreamError } from './errors.js';
@@ -49,12 +50,13 @@ export interface EmitScalarOptions extends EmitOptions {
   readonly reduceType?: Exclude<StreamReduction, 'denominator' | 'counter'> | undefined;
 }
 
-let lastEpoch = 0;
+/** The last epoch of this process, over all copies of the package. */
+const epochs = processWide('stream-epochs', 1, () => ({ last: 0 }));
 
 /** Later than every epoch of this process, and of its earlier lives unless the wall clock went back. */
 function nextEpoch(): number {
-  lastEpoch = Math.max(lastEpoch + 1, Date.now() * 1000 + randomInt(1000));
-  return lastEpoch;
+  epochs.last = Math.max(epochs.last + 1, Date.now() * 1000 + randomInt(1000));
+  return epochs.last;
 }
 
 /**
