@@ -1,5 +1,6 @@
 /** `tensortally link-tensorflow`: gives the node package the native binding that npm could not download. */
 import { existsSync } from 'node:fs';
+import { constants } from 'node:os';
 import path from 'node:path';
 import type { CommandModule } from 'yargs';
 import { printLines } from './output.js';
@@ -10,6 +11,7 @@ import {
   type LinkOutcome,
   type Unlinked,
 } from './link/link.js';
+import { Interruption, interruptible } from './link/run-command.js';
 
 interface LinkArguments {
   readonly python: string;
@@ -37,11 +39,18 @@ export const linkTensorFlowCommand: CommandModule<object, LinkArguments> = {
       printLines([line]);
     };
     const surroundings = hostSurroundings(say);
-    if (unlink) {
-      for (const line of undone(await unlinkTensorFlow(surroundings))) say(line);
-      return;
+    try {
+      const lines = await interruptible(async () =>
+        unlink
+          ? undone(await unlinkTensorFlow(surroundings))
+          : summary(await linkTensorFlow(python, surroundings)),
+      );
+      for (const line of lines) say(line);
+    } catch (error) {
+      if (!(error instanceof Interruption)) throw error;
+      console.error(`Interrupted (${error.signal}); what was begun is cleared away.`);
+      process.exitCode = 128 + constants.signals[error.signal];
     }
-    for (const line of summary(await linkTensorFlow(python, surroundings))) say(line);
   },
 };
 

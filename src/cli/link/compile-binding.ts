@@ -5,6 +5,7 @@
  * written into the binding as it is, without links in between: a CUDA wheel finds its NVIDIA libraries relative to
  * the place that it was loaded from.
  */
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { BackendError } from '../../errors.js';
@@ -19,7 +20,7 @@ export interface Compilation {
   readonly napiVersion: number;
   /** The file to write. */
   readonly output: string;
-  /** The compiler, possibly with arguments, as in $CXX. */
+  /** The compiler, see `compilerCommand`. */
   readonly compiler: string;
 }
 
@@ -37,7 +38,7 @@ export async function compileBinding(run: RunCommand, compilation: Compilation):
       'move the Python environment',
     );
   }
-  const [program = 'g++', ...given] = compiler.trim().split(/\s+/);
+  const [program, ...given] = compilerCommand(compiler);
   try {
     const outcome = await run(program, [...given, ...compilerArguments(compilation)]);
     if (outcome.status === 0) return;
@@ -56,6 +57,40 @@ export async function compileBinding(run: RunCommand, compilation: Compilation):
       'install g++ (Debian: apt-get install g++) or set CXX',
     );
   }
+}
+
+/**
+ * The program and arguments that $CXX names: `g++` for none, a path as it is where there is a file, spaces and all, else
+ * words as a shell has them: separated by spaces, which quotes and backslashes keep.
+ *
+ * @throws BackendError for a quote that does not end
+ */
+export function compilerCommand(compiler: string): [program: string, ...args: string[]] {
+  const given = compiler.trim();
+  if (given === '') return ['g++'];
+  if (given.includes('/') && existsSync(given)) return [given];
+  const words: string[] = [];
+  // A word is a run of plain characters, escaped ones and quoted parts.
+  const word = /(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+/gs;
+  const rest = given.replace(word, (text) => {
+    const parts = text.matchAll(/\\(.)|"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\\"']+)/gs);
+    words.push(
+      [...parts]
+        .map(
+          ([, escaped, double, single, plain]) =>
+            escaped ?? double?.replace(/\\(.)/gs, '$1') ?? single ?? plain,
+        )
+        .join(''),
+    );
+    return '';
+  });
+  const [program, ...args] = words;
+  if (rest.trim() === '' && program !== undefined) return [program, ...args];
+  throw refusal(
+    'a compiler, possibly with arguments, in CXX',
+    `"${given}", in which a quote does not end`,
+    'quote a path with spaces whole, or unset CXX',
+  );
 }
 
 function compilerArguments({ directory, tensorflow, napiVersion, output }: Compilation): string[] {

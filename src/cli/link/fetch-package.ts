@@ -45,11 +45,16 @@ export async function fetchNodePackage(
   const workshop = path.join(nodeModules, `${WORKSHOP}${process.pid}`);
   await mkdir(nodeModules, { recursive: true });
   await removeAbandoned(nodeModules, WORKSHOP); // a few hundred megabytes each
-  await mkdir(workshop);
+  await mkdir(workshop, { mode: 0o700 });
   try {
-    await writeFile(path.join(workshop, 'package.json'), '{ "private": true }\n');
+    await copyFile(lockFile(), path.join(workshop, 'package-lock.json'));
+    const manifest = { private: true, dependencies: { [name]: nodePackageVersion } };
+    await writeFile(path.join(workshop, 'package.json'), `${JSON.stringify(manifest)}\n`);
     const settings = path.join(path.dirname(nodeModules), '.npmrc');
-    if (existsSync(settings)) await copyFile(settings, path.join(workshop, '.npmrc'));
+    if (existsSync(settings)) {
+      // It may hold a token.
+      await writeFile(path.join(workshop, '.npmrc'), await readFile(settings), { mode: 0o600 });
+    }
     await install(run, workshop);
     await gatherDependencies(workshop, nodeModules);
     const fetched = path.join(workshop, 'node_modules', name);
@@ -61,6 +66,26 @@ export async function fetchNodePackage(
     await rm(workshop, { recursive: true, force: true });
   }
 }
+
+/**
+ * The lock file with the digest of the node package and of all that it needs, part of this package: whatever registry,
+ * mirror or cache the files come from, npm refuses them unless they are those that were released.
+ */
+export function lockFile(): string {
+  return path.join(ownPackage().directory, 'src', 'cli', 'link', 'node-package-lock.json');
+}
+
+/**
+ * What npm is told. The last three keep settings of the project from choosing other files than those of the lock file.
+ */
+const FLAGS = [
+  '--ignore-scripts',
+  '--no-audit',
+  '--no-fund',
+  '--package-lock=true',
+  '--install-strategy=hoisted',
+  '--legacy-peer-deps=false',
+];
 
 /** Moves a folder to where there is none; false if there is one by now. */
 async function moveIfAbsent(folder: string, target: string): Promise<boolean> {
@@ -75,17 +100,18 @@ async function moveIfAbsent(folder: string, target: string): Promise<boolean> {
 }
 
 async function install(run: RunCommand, workshop: string): Promise<void> {
-  const flags = ['--no-save', '--no-package-lock', '--ignore-scripts', '--no-audit', '--no-fund'];
   const remedy = `check npm's access to its registry, or install ${name}@${nodePackageVersion} without scripts yourself`;
   try {
-    const outcome = await run(
-      'npm',
-      ['install', ...flags, '--prefix', workshop, `${name}@${nodePackageVersion}`],
-      {
-        cwd: workshop,
-      },
-    );
+    const outcome = await run('npm', ['ci', ...FLAGS, '--prefix', workshop], { cwd: workshop });
     if (outcome.status === 0) return;
+    if (/\bEINTEGRITY\b/.test(outcome.stderr)) {
+      throw refusal(
+        `files of ${name} and its dependencies with the digests that this package ships`,
+        'others from the registry',
+        "do not use that registry or mirror; clear npm's cache (`npm cache clean --force`) if it is the right one",
+        new Error(outcome.stderr),
+      );
+    }
     const reason = /^npm (?:error|ERR!) (?!code)(.+)$/m.exec(outcome.stderr)?.[1] ?? lastLine(outcome.stderr);
     throw refusal(`npm to fetch ${name}`, `its failure: ${reason}`, remedy, new Error(outcome.stderr));
   } catch (error) {

@@ -17,10 +17,10 @@ import {
   withWriteAccess,
   type Removal,
 } from './binding-files.js';
-import { compileBinding } from './compile-binding.js';
+import { compileBinding, compilerCommand } from './compile-binding.js';
 import { fetchNodePackage, ownNodeModules } from './fetch-package.js';
 import { findPythonTensorFlow, type PythonTensorFlow } from './python-tensorflow.js';
-import { runCommand, type RunCommand } from './run-command.js';
+import { Interruption, runCommand, type RunCommand } from './run-command.js';
 import { runOperation, type OperationOutcome } from './run-operation.js';
 
 /** What linking needs from outside; tests put stand-ins here. */
@@ -29,7 +29,7 @@ export interface LinkSurroundings {
   /** As `process.platform` and `process.arch`. */
   readonly platform: string;
   readonly arch: string;
-  /** The compiler, possibly with arguments. */
+  /** The compiler, possibly with arguments, as in $CXX; empty for g++. */
   readonly compiler: string;
   /** Files to resolve the node package from; undefined: as the engine does. */
   readonly origins?: readonly string[];
@@ -45,7 +45,7 @@ export function hostSurroundings(say: (line: string) => void): LinkSurroundings 
     run: runCommand,
     platform: process.platform,
     arch: process.arch,
-    compiler: process.env.CXX ?? 'g++',
+    compiler: process.env.CXX ?? '',
     nodeModules: ownNodeModules(),
     say,
   };
@@ -142,6 +142,7 @@ async function verifyExisting(
   try {
     return await runOperation(run, directory);
   } catch (error) {
+    if (error instanceof Interruption) throw error;
     say(`It is linked already, but does not work (${(error as Error).message}); building again.`);
     return undefined;
   }
@@ -157,7 +158,7 @@ async function build(
   try {
     const built = path.join(workshop, 'tfjs_binding.node');
     const napiVersion = Number(/napi-v(\d+)/.exec(path.basename(path.dirname(bindingPath(directory))))?.[1]);
-    say(`Building the binding with ${compiler} (some 20 seconds).`);
+    say(`Building the binding with ${compilerCommand(compiler).join(' ')} (some 20 seconds).`);
     await compileBinding(run, { directory, tensorflow, napiVersion, output: built, compiler });
     const trial = await runOperation(run, directory, built);
     checkVersion(tensorflow, trial);
@@ -182,7 +183,11 @@ async function isOurs(directory: string, run: RunCommand): Promise<boolean> {
   if (!(await wasLinked(directory))) return false;
   return runOperation(run, directory).then(
     () => false,
-    () => true,
+    (error: unknown) => {
+      // Nothing is known of it then, and what is not ours must not be replaced.
+      if (error instanceof Interruption) throw error;
+      return true;
+    },
   );
 }
 

@@ -27,9 +27,12 @@ export interface PythonTensorFlow {
 /** The oldest release whose wheels are known to carry the C API that the binding calls. */
 export const oldestTensorFlow = '2.16';
 
-// find_spec and the distribution's metadata are read without running TensorFlow's own code.
+// find_spec and the distribution's metadata are read without running TensorFlow's own code. Before anything is imported
+// that a file could stand for, the working directory goes, which `-c` puts first as an empty entry.
 const question = `
-import importlib.metadata, importlib.util, json, sys
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+import importlib.metadata, importlib.util, json
 spec = importlib.util.find_spec("tensorflow")
 names = ("tensorflow", "tensorflow-cpu", "tensorflow-cpu-aws", "tensorflow-gpu", "tf-nightly", "tf-nightly-cpu")
 version = None

@@ -1,5 +1,6 @@
 /** Runs other programs and collects what they print; the seam at which tests stand in for compilers and interpreters. */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
+import path from 'node:path';
 
 /** What a program left behind. */
 export interface CommandOutcome {
@@ -22,18 +23,99 @@ export type RunCommand = (
   options?: CommandOptions,
 ) => Promise<CommandOutcome>;
 
+/** Why a command did not go on: the process was told to end. */
+export class Interruption extends Error {
+  readonly signal: NodeJS.Signals;
+
+  constructor(signal: NodeJS.Signals) {
+    super(`interrupted by ${signal}`);
+    this.name = 'Interruption';
+    this.signal = signal;
+  }
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** What runs now. */
+const children = new Set<ChildProcess>();
+let interruption: Interruption | undefined;
+
+/**
+ * Runs `work` such that a signal ends what it has started and then makes it fail, so that it cleans up as after any other
+ * failure.
+ *
+ * @throws Interruption where a signal came
+ */
+export async function interruptible<T>(work: () => Promise<T>): Promise<T> {
+  const interrupt = (signal: NodeJS.Signals): void => {
+    interruption ??= new Interruption(signal);
+    for (const child of children) end(child);
+  };
+  for (const signal of SIGNALS) process.on(signal, interrupt);
+  try {
+    return await work();
+  } finally {
+    for (const signal of SIGNALS) process.off(signal, interrupt);
+    interruption = undefined;
+  }
+}
+
+/** Ends a program and those that it has started: a compiler is several. */
+function end(child: ChildProcess): void {
+  try {
+    process.kill(-child.pid!, 'SIGKILL');
+  } catch {
+    child.kill('SIGKILL');
+  }
+}
+
 export const runCommand: RunCommand = (command, args, options = {}) =>
   new Promise((resolve, reject) => {
-    const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    if (interruption !== undefined) {
+      reject(interruption);
+      return;
+    }
+    const child = spawn(command, args, {
+      ...options,
+      env: trustedEnvironment(options.env ?? process.env),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // A process group of its own, which can be ended as a whole.
+      detached: true,
+    });
+    children.add(child);
     const output = { stdout: '', stderr: '' };
     for (const stream of ['stdout', 'stderr'] as const) {
       child[stream].setEncoding('utf8').on('data', (text: string) => (output[stream] += text));
     }
-    child.on('error', reject);
+    child.on('error', (error) => {
+      children.delete(child);
+      reject(error);
+    });
     child.on('close', (status, signal) => {
-      resolve({ status, signal, ...output });
+      children.delete(child);
+      if (interruption === undefined) resolve({ status, signal, ...output });
+      else reject(interruption);
     });
   });
+
+/** Lists of folders in which programs look for code. */
+const SEARCH_PATHS = ['PATH', 'PYTHONPATH', 'NODE_PATH', 'LD_LIBRARY_PATH'] as const;
+
+/**
+ * An environment in which nothing is looked for in the working directory: an empty entry of a search path means it, and
+ * so may a relative one.
+ */
+export function trustedEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const trusted = { ...env };
+  for (const name of SEARCH_PATHS) {
+    const folders = env[name]?.split(path.delimiter).filter((folder) => path.isAbsolute(folder));
+    if (folders === undefined) continue;
+    // An empty list would mean the working directory, or a default.
+    if (folders.length > 0) trusted[name] = folders.join(path.delimiter);
+    else Reflect.deleteProperty(trusted, name);
+  }
+  return trusted;
+}
 
 /** Whether `error` says that the program does not exist. */
 export function isNotFound(error: unknown): boolean {

@@ -41,6 +41,7 @@ export async function runOperation(
 ): Promise<OperationOutcome> {
   const words = binding === undefined ? [directory] : [directory, binding];
   const { status, signal, stdout, stderr } = await run(process.execPath, ['-e', program, ...words], {
+    cwd: directory,
     env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: process.env.TF_CPP_MIN_LOG_LEVEL ?? '2' },
   });
   if (status !== 0) {

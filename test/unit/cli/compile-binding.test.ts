@@ -2,9 +2,10 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { compileBinding } from '../../../src/cli/link/compile-binding.js';
+import { compileBinding, compilerCommand } from '../../../src/cli/link/compile-binding.js';
 import type { PythonTensorFlow } from '../../../src/cli/link/python-tensorflow.js';
-import { outcome } from './fake-installation.js';
+import { BackendError } from '../../../src/errors.js';
+import { outcome, temporaryFolder, writeFiles } from './fake-installation.js';
 
 const directory = '/project/node_modules/@tensorflow/tfjs-node-gpu';
 const wheel = '/env/lib/python3.11/site-packages/tensorflow';
@@ -82,5 +83,32 @@ describe('the linker is told', () => {
 
   test('nothing else', () => {
     expect(linkerWords()).toEqual(['--disable-new-dtags', '-rpath', wheel, '-z', 'now']);
+  });
+});
+
+describe('the compiler is', () => {
+  test.each([
+    ['', ['g++']],
+    ['  ', ['g++']],
+    ['clang++', ['clang++']],
+    ['ccache g++ -m64', ['ccache', 'g++', '-m64']],
+    ['"/opt/my tools/g++" -m64', ['/opt/my tools/g++', '-m64']],
+    ["'/opt/my tools/g++'", ['/opt/my tools/g++']],
+    ['/opt/my\\ tools/g++', ['/opt/my tools/g++']],
+    ['g++ -DNAME="a b"', ['g++', '-DNAME=a b']],
+  ])('of CXX=%j: %j', (compiler, command) => {
+    expect(compilerCommand(compiler)).toEqual(command);
+  });
+
+  test('a path with spaces as it is, where there is a file', () => {
+    const folder = temporaryFolder();
+    writeFiles(folder, { 'my tools/g++': '' });
+    const file = path.join(folder, 'my tools/g++');
+    expect(compilerCommand(file)).toEqual([file]);
+  });
+
+  test.each(['"g++', "g++ 'x"])('refused in CXX=%j, whose quote does not end', (compiler) => {
+    expect(() => compilerCommand(compiler)).toThrow(BackendError);
+    expect(() => compilerCommand(compiler)).toThrow(/a quote does not end/);
   });
 });

@@ -1,8 +1,14 @@
 /** Fetching the node package: what comes into node_modules, what stays untouched, and what npm's failures become. */
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { fetchedMark, fetchNodePackage, ownNodeModules } from '../../../src/cli/link/fetch-package.js';
+import {
+  fetchedMark,
+  fetchNodePackage,
+  lockFile,
+  ownNodeModules,
+} from '../../../src/cli/link/fetch-package.js';
+import { ownPackage } from '../../../src/cli/own-package.js';
 import type { RunCommand } from '../../../src/cli/link/run-command.js';
 import { BackendError } from '../../../src/errors.js';
 import {
@@ -30,11 +36,28 @@ function project(): string {
   return folder;
 }
 
+/** What npm was told, and what it found in its folder. */
+interface Call {
+  readonly words: readonly string[];
+  readonly settings: string | undefined;
+  /** Permissions of the settings. */
+  readonly mode: number;
+  readonly lock: string | undefined;
+  readonly manifest: unknown;
+}
+
 /** npm that installs the package with its dependencies side by side, as npm does in an empty folder. */
-function npm(calls: { words: readonly string[]; settings: string | undefined }[] = []): RunCommand {
+function npm(calls: Call[] = []): RunCommand {
   return (command, words) => {
     const workshop = words[words.indexOf('--prefix') + 1]!;
-    calls.push({ words: [command, ...words], settings: textOf(path.join(workshop, '.npmrc')) });
+    const settings = path.join(workshop, '.npmrc');
+    calls.push({
+      words: [command, ...words],
+      settings: textOf(settings),
+      mode: existsSync(settings) ? statSync(settings).mode & 0o777 : 0,
+      lock: textOf(path.join(workshop, 'package-lock.json')),
+      manifest: JSON.parse(textOf(path.join(workshop, 'package.json'))!),
+    });
     installNodePackage(workshop, { 'node_modules/nested/package.json': version('1.0.0') });
     writeFiles(path.join(workshop, 'node_modules'), {
       '@tensorflow/tfjs/package.json': version('4.22.0'),
@@ -83,11 +106,46 @@ describe('fetching the node package', () => {
   });
 
   test('runs no install script and uses the settings of the project', async () => {
-    const calls: { words: readonly string[]; settings: string | undefined }[] = [];
+    const calls: Call[] = [];
     await fetchInto(project(), npm(calls));
+    expect(calls[0]!.words.slice(0, 2)).toEqual(['npm', 'ci']);
     expect(calls[0]!.words).toContain('--ignore-scripts');
-    expect(calls[0]!.words.at(-1)).toBe('@tensorflow/tfjs-node-gpu@4.22.0');
     expect(calls[0]!.settings).toBe('fund=false');
+    expect(calls[0]!.mode).toBe(0o600);
+  });
+
+  test('lets npm take nothing but files whose digests this package ships, from whatever registry', async () => {
+    const calls: Call[] = [];
+    await fetchInto(project(), npm(calls));
+    const lock = JSON.parse(calls[0]!.lock!) as {
+      readonly packages: Readonly<
+        Record<string, { version?: string; integrity?: string; resolved?: string }>
+      >;
+    };
+    const { '': root, ...packages } = lock.packages;
+    expect(root).toMatchObject({ dependencies: { '@tensorflow/tfjs-node-gpu': '4.22.0' } });
+    expect(calls[0]!.manifest).toMatchObject({ dependencies: { '@tensorflow/tfjs-node-gpu': '4.22.0' } });
+    expect(Object.keys(packages).length).toBeGreaterThan(100);
+    for (const [name, { integrity, resolved }] of Object.entries(packages)) {
+      expect(integrity, name).toMatch(/^sha512-[\w+/]{86}==$/);
+      expect(resolved, name).toBeUndefined();
+    }
+    // A setting of the project could make npm look past the lock file.
+    expect(calls[0]!.words).toContain('--package-lock=true');
+    const { directory } = ownPackage();
+    const manifest = JSON.parse(textOf(path.join(directory, 'package.json'))!) as { files: string[] };
+    expect(manifest.files, 'published').toContain(path.relative(directory, lockFile()));
+  });
+
+  test('refuses other files than those that were released', async () => {
+    const stderr = 'npm error code EINTEGRITY\nnpm error sha512-A… integrity checksum failed\n';
+    const error = await fetchInto(project(), () => Promise.resolve(outcome({ status: 1, stderr }))).catch(
+      (reason: unknown) => reason,
+    );
+    expect(error).toBeInstanceOf(BackendError);
+    expect((error as BackendError).message).toMatch(
+      /digests that this package ships.*others from the registry/,
+    );
   });
 
   test.each<[string, RunCommand, string]>([
