@@ -8,13 +8,13 @@ import { tidyWhere } from '../kernels/resident-ops.js';
 const WHERE = 'responseMaskFromEos';
 
 /**
- * 1 for every token up to the first that ends the response, that one included; 0 behind it. A row without an end is
- * all 1: it was cut off.
+ * True for every token up to the first that ends the response, that one included; false behind it. A row without an end
+ * is all true: it was cut off.
  *
  * @param responses `[B, T]` token ids, int32 or float32
  * @param eosTokens the id or ids that end a response, below 2^24
- * @returns int32 `[B, T]` on the backend of the ids, made there: nothing is read back. It belongs to the caller or his
- *   `tf.tidy`
+ * @returns bool `[B, T]` on the backend of the ids, made there: nothing is read back. It belongs to the caller or his
+ *   `tf.tidy`; a denominator takes it as it is, and `mask.toFloat()` is what tfjs multiplies by
  * @throws ShapeError for ids of another rank, ValueError for tokens that are none, DtypeError, DisposedTensorError,
  *   MissingInputError
  * @source verl, utils/torch_functional.py, get_response_mask
@@ -42,13 +42,13 @@ export function responseMaskFromEos(responses: tf.Tensor, eosTokens: number | re
   }
   const ends = endsOf(eosTokens);
   const [, cols] = responses.shape as [number, number];
-  if (responses.size === 0) return tf.cast(responses, 'int32');
+  if (responses.size === 0) return tf.zeros(responses.shape, 'bool');
   return tidyWhere(WHERE, [{ name: 'responses', tensor: responses }], () => {
     const positions = tf.expandDims(tf.range(0, cols, 1, 'float32'), 0);
     const isEnd = ends.map((end) => tf.equal(responses, tf.scalar(end, responses.dtype)));
     // Where the first end is, or behind the row if there is none; a running sum of ends would take a pass per doubling.
     const places = tf.where(isEnd.reduce(tf.logicalOr), tf.add(tf.zeros(responses.shape), positions), cols);
-    return tf.cast(tf.lessEqual(positions, tf.min(places, 1, true)), 'int32');
+    return tf.lessEqual(positions, tf.min(places, 1, true));
   });
 }
 

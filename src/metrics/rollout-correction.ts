@@ -6,7 +6,7 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import type { Pending } from '../kernels/index.js';
-import { type MomentsTable, retainTensor } from '../kernels/index.js';
+import { type MomentsTable, RowMoments, retainTensor } from '../kernels/index.js';
 import { type MaskedExpression, denseWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { type Plan, plan, runPlans } from './plan.js';
@@ -17,7 +17,7 @@ import {
   type RolloutCorrectionOptions,
   correctionSettings,
 } from './rollout-correction/options.js';
-import { rejectionChannels, rejectionResult } from './rollout-correction/rejection.js';
+import { keptTokens, rejectionChannels, rejectionResult } from './rollout-correction/rejection.js';
 import {
   type CorrectionDecisions,
   type CorrectionInputs,
@@ -30,9 +30,15 @@ import type { Metrics } from './statistics.js';
 export interface RolloutCorrection {
   /** `rollout_corr/*`; undefined numbers are NaN. */
   readonly metrics: Metrics;
-  /** `[B, T]` float32, 0 outside the response mask; only if `rolloutIs` asks for weights. */
+  /**
+   * `[B, T]` float32, 0 outside the response mask and where a NaN is rejected; only if `rolloutIs` asks for weights. A NaN
+   * that nothing rejects shows.
+   */
   readonly isWeights?: Tensor;
-  /** `[B, T]`, the dtype of response_mask: the tokens that are not rejected. */
+  /**
+   * `[B, T]` bool: the tokens that are not rejected, as `StatsTracker#denominator` takes it. tfjs multiplies it by floats
+   * as 0 and 1; `responseMask.toFloat()` is that tensor.
+   */
   readonly responseMask: Tensor;
 }
 
@@ -56,8 +62,9 @@ const FIELDS = ['oldLogProbs', 'rolloutLogProbs', 'responseMask'] as const;
  *   ⟨−x⟩, `k3_kl` = ⟨eˣ − 1 − x⟩, `chi2_token` = ⟨e²ˣ⟩ − 1, `chi2_seq` = mean over rows of e^(2Σx), − 1;
  * - with `rolloutIs`: `rollout_is_{mean,std,max,min,eff_sample_size}`, `rollout_is_ratio_fraction_{high,low}` (beyond
  *   the threshold and its inverse), `rollout_is_seq_*` (of the mean weight of a row), `rollout_is_oob_ratio` for a
- *   range, `rollout_is_batch_norm_factor` with `batchNormalize`. They describe the weights that are applied, before they
- *   are normalised; fractions, and the extremes of sequence weights, describe the weights before truncation;
+ *   range. With `batchNormalize`, `rollout_is_batch_norm_factor`, the mean over the finite weights of tokens that are not
+ *   rejected, and `rollout_is_nonfinite`, how many weights were not finite, if any. The others describe the weights that
+ *   are applied, before they are normalised; fractions, and the extremes of sequence weights, describe the weights before truncation;
  * - with `rolloutRs`: `rollout_rs_{criterion}_*` of every criterion, `rollout_rs_masked_fraction` of tokens and
  *   `rollout_rs_seq_masked_fraction` of rows that lose one. Bounds of k1 are bounds of π_rollout / π_train, as in verl's
  *   code, which is the inverse of the ratio in its documentation. Tokens with a NaN are rejected.
@@ -133,7 +140,7 @@ export function correctionChannels({
   rejections,
 }: CorrectionSettings): Record<string, MaskedExpression> {
   return {
-    ...weightChannels(weighting, semantics),
+    ...weightChannels(weighting, keptTokens(rejections, semantics), semantics),
     ...rejectionChannels(rejections, semantics),
     ...offPolicyChannels(semantics),
   };
@@ -148,9 +155,10 @@ export function correctionReport(
   tables: CorrectionTables,
   { semantics, weighting, rejections }: CorrectionSettings,
 ): RolloutCorrectionReport {
-  const weights = weighting && weightResult(tables, weighting, semantics);
   const rejection =
     rejections.length === 0 ? undefined : rejectionResult(tables, tables.logRatio, rejections, semantics);
+  const kept = rejection?.kept ?? RowMoments.fromTable(tables.logRatio).count;
+  const weights = weighting && weightResult(tables, weighting, kept, semantics);
   const metrics = { ...weights?.metrics, ...rejection?.metrics, ...offPolicyMetrics(tables, semantics) };
   // Of an empty mask verl raises an exception; some numbers would be defined, and mean nothing.
   const isEmpty = tables.logRatio.total().count === 0;

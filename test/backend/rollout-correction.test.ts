@@ -8,86 +8,17 @@ import { commonBackend } from '../../src/kernels/residency.js';
 import {
   type Metrics,
   type RolloutCorrection,
-  type RolloutCorrectionOptions,
   batchFromVerl,
   computeRolloutCorrection,
   rejectionNames,
 } from '../../src/metrics/index.js';
 import { hasDevice, testBackend } from '../support/backend.js';
 import { expectNoLeaks } from '../support/leaks.js';
-import { seeded } from '../support/random.js';
-import { type TensorDtype, deviceTensor, hostTensor } from '../support/tensors.js';
+import { deviceTensor, hostTensor } from '../support/tensors.js';
+import { ALL, type Computed, type Row, T, correct, read, rows, sum } from '../support/rollout-corrections.js';
 import { countReadBacks } from '../support/transfers.js';
 
 const backend = await testBackend();
-
-const T = 9;
-
-interface Row {
-  readonly old: readonly number[];
-  readonly rollout: readonly number[];
-  readonly mask: readonly number[];
-}
-
-/** Rows of different lengths with gaps, one of them empty. */
-function rows(): Row[] {
-  const random = seeded(11);
-  return Array.from({ length: 7 }, (_, i) => {
-    const length = i === 3 ? 0 : 2 + Math.floor(random() * (T - 2));
-    const numbers = () => Array.from({ length: T }, () => Math.fround(-2 * random()));
-    const mask = Array.from({ length: T }, (_x, t) => Number(t < length && (t === 0 || random() < 0.8)));
-    return { old: numbers(), rollout: numbers(), mask };
-  });
-}
-
-/** Everything at once. */
-const ALL: RolloutCorrectionOptions = {
-  rolloutIs: 'token',
-  rolloutIsThreshold: 1.5,
-  rolloutRs: 'token_k1,token_k3,seq_mean_k2,seq_max_k3,seq_sum_k1',
-  rolloutRsThreshold: '0.3_3.5,0.9,0.6,1.8,0.05_20',
-};
-
-interface Computed {
-  readonly metrics: Metrics;
-  /** One array per row. */
-  readonly weights: readonly (readonly number[])[] | undefined;
-  readonly mask: readonly (readonly number[])[];
-}
-
-interface Layout {
-  readonly width?: number;
-  readonly garbage?: number;
-  readonly dtype?: TensorDtype;
-}
-
-/** The result for rows whose elements outside the mask hold `garbage`. */
-async function correct(batch: readonly Row[], options = ALL, layout: Layout = {}): Promise<Computed> {
-  const { width = T, garbage = 0, dtype = 'int32' } = layout;
-  const shape = [batch.length, width];
-  const values = (row: Row, field: 'old' | 'rollout'): number[] =>
-    Array.from({ length: width }, (_, t) => (row.mask[t] === 1 ? row[field][t]! : garbage));
-  const masks = batch.flatMap(({ mask }) => Array.from({ length: width }, (_, t) => mask[t] ?? 0));
-  const tensors = {
-    old_log_probs: deviceTensor({ shape, values: batch.flatMap((row) => values(row, 'old')) }),
-    rollout_log_probs: deviceTensor({ shape, values: batch.flatMap((row) => values(row, 'rollout')) }),
-    response_mask: deviceTensor({ shape, dtype, values: masks }),
-  };
-  const computing = computeRolloutCorrection(batchFromVerl(tensors), options);
-  tf.dispose(tensors);
-  return read(await computing);
-}
-
-async function read({ metrics, isWeights, responseMask }: RolloutCorrection): Promise<Computed> {
-  const cut = (values: ArrayLike<number>): number[][] => {
-    const [B, width] = responseMask.shape as [number, number];
-    return Array.from({ length: B }, (_, row) => Array.from(values).slice(row * width, (row + 1) * width));
-  };
-  const weights = isWeights && cut(await isWeights.data());
-  const mask = cut(await responseMask.data());
-  tf.dispose([responseMask, ...(isWeights === undefined ? [] : [isWeights])]);
-  return { metrics, weights, mask };
-}
 
 function expectSameMetrics(actual: Metrics, expected: Metrics): void {
   expect(Object.keys(actual).sort()).toEqual(Object.keys(expected).sort());
@@ -193,44 +124,6 @@ describe('tensors agree with metrics:', () => {
     });
     const lost = rows().filter((row, i) => sum(row.mask) > sum(mask[i]!)).length;
     expect(metrics['rollout_corr/rollout_rs_seq_masked_fraction']).toBe(lost / 6);
-  });
-});
-
-describe('a NaN inside the mask', () => {
-  const spoilt = rows().map((row, i) => (i === 0 ? { ...row, rollout: row.rollout.map(() => NaN) } : row));
-
-  test('shows in the weights of its tokens, and nowhere else', async () => {
-    const clean = await correct(rows(), { rolloutIs: 'token' });
-    const { weights, metrics } = await correct(spoilt, { rolloutIs: 'token' });
-    expect(weights![0]).toEqual(rows()[0]!.mask.map((m) => (m === 1 ? NaN : 0)));
-    expect(weights!.slice(1)).toEqual(clean.weights!.slice(1));
-    expect(metrics['rollout_corr/rollout_is_mean']).toBeNaN();
-    expect(metrics['rollout_corr/training_ppl']).not.toBeNaN();
-  });
-
-  test('is outside of every range of weights, and rejected by every criterion', async () => {
-    const { weights } = await correct(spoilt, { rolloutIs: 'token', rolloutIsThreshold: '1e-9_1e9' });
-    expect(weights![0]).toEqual(Array(T).fill(0));
-    const share = sum(rows()[0]!.mask) / sum(rows().flatMap(({ mask }) => mask));
-    for (const rolloutRs of rejectionNames) {
-      const { mask, metrics } = await correct(spoilt, { rolloutRs, rolloutRsThreshold: '1e9' });
-      expect(mask[0], rolloutRs).toEqual(Array(T).fill(0));
-      expect(mask.slice(1), rolloutRs).toEqual(
-        rows()
-          .slice(1)
-          .map((row) => row.mask),
-      );
-      expect(metrics['rollout_corr/rollout_rs_masked_fraction'], rolloutRs).toBeCloseTo(share, 12);
-      expect(metrics[`rollout_corr/rollout_rs_${rolloutRs}_fraction_high`], rolloutRs).toBeNaN();
-    }
-  });
-
-  test('leaves weights as they are where their mean would be NaN', async () => {
-    const options = { rolloutIs: 'sequence', batchNormalize: true } as const;
-    const { weights, metrics } = await correct(spoilt, options);
-    const { weights: plain } = await correct(rows(), { rolloutIs: 'sequence' });
-    expect(metrics['rollout_corr/rollout_is_batch_norm_factor']).toBeNaN();
-    expect(weights!.slice(1)).toEqual(plain!.slice(1));
   });
 });
 
@@ -345,8 +238,4 @@ function wholeBatch(): { batch: ReturnType<typeof batchFromVerl>; dispose: () =>
       tf.dispose(tensors);
     },
   };
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((a, b) => a + b, 0);
 }

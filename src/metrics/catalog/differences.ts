@@ -262,9 +262,12 @@ export const semanticDifferences: readonly SemanticDifference[] = [
   {
     id: 'unknown-norm-factor',
     keys: ['rollout_corr/rollout_is_batch_norm_factor'],
-    when: 'the mean weight is NaN',
-    reported: { recommended: 'NaN', ...both('1') },
-    reason: 'a NaN must show',
+    when: 'a weight is NaN, or tokens are rejected',
+    reported: {
+      recommended: 'the mean of the finite weights that are not rejected; NaN if there are none',
+      ...both('the mean of all weights; 1 if it is NaN'),
+    },
+    reason: 'weights that are applied must have mean 1; one NaN must not end that, and is counted',
     upstream: ['verl #498'],
   },
   {

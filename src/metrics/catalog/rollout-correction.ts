@@ -1,5 +1,14 @@
 /** Catalogue: how far the trained policy is from the one that sampled, and what is done about it. */
-import { ANY, AT_LEAST_0, type CatalogEntry, type FamilyEntry, NO_TOKEN, SHARE, ofFamily } from './entry.js';
+import {
+  ANY,
+  AT_LEAST_0,
+  COUNT,
+  type CatalogEntry,
+  type FamilyEntry,
+  NO_TOKEN,
+  SHARE,
+  ofFamily,
+} from './entry.js';
 import { rejectionNames } from '../rollout-correction/options.js';
 import { LOG_RATIO_LIMIT } from '../rollout-correction/rows.js';
 
@@ -161,11 +170,19 @@ const weights: readonly FamilyEntry[] = [
   {
     key: 'rollout_is_batch_norm_factor',
     unit: '1',
-    population: UNITS,
+    population: `${UNITS}, that are not rejected and whose weight is finite`,
     reduction: 'mean',
     range: WEIGHT,
     formula: 'w, by which all weights are divided; 1 if it is 0; only with batchNormalize',
-    undefinedWhen: NO_TOKEN,
+    undefinedWhen: 'no such weight is finite',
+  },
+  {
+    key: 'rollout_is_nonfinite',
+    unit: '1',
+    population: UNITS,
+    reduction: 'count',
+    range: COUNT,
+    formula: 'weights that are NaN; only with batchNormalize, and only if there are some',
   },
 ];
 

@@ -27,7 +27,10 @@ export interface RolloutCorrectionOptions {
    * `[lower, upper]` is the range `'lower_upper'`, for all of `rolloutRs`.
    */
   readonly rolloutRsThreshold?: Threshold | undefined;
-  /** Divides the weights by their mean over the batch: over tokens or over sequences. Default false. */
+  /**
+   * Divides the weights by their mean over the batch: over tokens or over sequences, of the finite weights that are not
+   * rejected (the verl presets: of all). Default false.
+   */
   readonly batchNormalize?: boolean | undefined;
   /** Default `'recommended'`. */
   readonly semantics?: Semantics | undefined;

@@ -32,6 +32,8 @@ export interface RejectionResult {
   /** Without the prefix `rollout_corr/`. */
   readonly metrics: Metrics;
   readonly decision: RejectionDecision;
+  /** Tokens that all criteria keep, per row. */
+  readonly kept: Float64Array;
 }
 
 type Tables = Readonly<Record<string, MomentsTable>>;
@@ -79,10 +81,19 @@ export function rejectionChannels(
   return channels;
 }
 
-/** What all criteria on tokens keep. */
-function keptTokens(rejections: readonly Rejection[], semantics: Semantics): Interval | undefined {
+/** What all criteria on tokens keep; undefined without any. */
+export function keptTokens(rejections: readonly Rejection[], semantics: Semantics): Interval | undefined {
   const onTokens = rejections.filter(({ aggregate }) => aggregate === 'token');
   return intersection(onTokens.map((rejection) => keptBy(rejection, semantics)));
+}
+
+/** What criteria decide that look at tokens alone; undefined where one looks at rows, which are decided by their sums. */
+export function decisionOnTokens(
+  rejections: readonly Rejection[],
+  semantics: Semantics,
+): RejectionDecision | undefined {
+  const areAllOnTokens = rejections.every(({ aggregate }) => aggregate === 'token');
+  return areAllOnTokens ? { tokens: keptTokens(rejections, semantics), rows: undefined } : undefined;
 }
 
 /**
@@ -117,6 +128,7 @@ export function rejectionResult(
       rollout_rs_seq_masked_fraction: maskedRows(kept, counts) / rowsThatCount,
     } as Metrics,
     decision: { tokens, rows },
+    kept,
   };
 }
 

@@ -5,7 +5,7 @@
  * are compared again where they are.
  */
 import * as tf from '@tensorflow/tfjs-core';
-import { tidyWhere } from '../../kernels/resident-ops.js';
+import { selectionOf, tidyWhere } from '../../kernels/resident-ops.js';
 import { type Interval, insideRange } from './interval.js';
 import type { RejectionDecision } from './rejection.js';
 import { LOG_RATIO_LIMIT } from './rows.js';
@@ -27,7 +27,7 @@ export interface CorrectionInputs {
 /**
  * Makes the tensors, which belong to the caller.
  *
- * @returns weights, float32 and 0 outside the mask; the mask that is left, of the dtype of the one given
+ * @returns weights, float32 and 0 outside the mask; the mask that is left, bool
  * @throws BackendError
  */
 export function correctionTensors(
@@ -35,15 +35,11 @@ export function correctionTensors(
   inputs: CorrectionInputs,
   { weights, rejection }: CorrectionDecisions,
 ): { readonly isWeights?: tf.Tensor; readonly responseMask: tf.Tensor } {
-  const { responseMask } = inputs;
-  const isEmpty = responseMask.size === 0;
   const named = Object.entries<tf.Tensor>({ ...inputs }).map(([name, tensor]) => ({ name, tensor }));
   return tidyWhere(where, named, () => {
     const tokens = new Tokens(inputs);
-    return {
-      ...(weights && { isWeights: isEmpty ? tf.zeros(responseMask.shape) : tokens.weights(weights) }),
-      responseMask: rejection && !isEmpty ? tokens.left(rejection) : responseMask.clone(),
-    };
+    const left = tokens.left(rejection);
+    return { ...(weights && { isWeights: tokens.weights(weights, left) }), responseMask: left };
   });
 }
 
@@ -57,17 +53,27 @@ class Tokens {
     this.#inputs = inputs;
   }
 
-  /** What rejection leaves of the mask. */
-  left({ tokens, rows }: RejectionDecision): tf.Tensor {
-    const kept =
-      tokens === undefined ? this.#selected() : tf.logicalAnd(this.#selected(), this.#isIn(tokens));
-    const left = rows === undefined ? kept : tf.mul(tf.cast(kept, 'float32'), column(rows));
-    return tf.cast(left, this.#inputs.responseMask.dtype);
+  /** What rejection leaves of the mask, as a tensor of its own. */
+  left(rejection: RejectionDecision | undefined): tf.Tensor {
+    const { responseMask } = this.#inputs;
+    if (responseMask.size === 0) return tf.zeros(responseMask.shape, 'bool');
+    const selected = selectionOf(responseMask);
+    const { tokens, rows } = rejection ?? {};
+    const kept = tokens === undefined ? selected : tf.logicalAnd(selected, this.#isIn(tokens));
+    const left = rows === undefined ? kept : tf.logicalAnd(kept, tf.greater(column(rows), 0));
+    return left === responseMask ? left.clone() : left;
   }
 
-  /** The weights to apply: selected, not multiplied, so that no NaN outside the mask survives. */
-  weights(decision: WeightDecision): tf.Tensor {
-    return tf.where(this.#selected(), this.#unmasked(decision), this.#zeros());
+  /**
+   * The weights to apply: selected, not multiplied, so that no NaN outside the mask survives, and none of a token that is
+   * rejected for it: a loss is multiplied by the weight and by the mask.
+   */
+  weights(decision: WeightDecision, left: tf.Tensor): tf.Tensor {
+    const { responseMask } = this.#inputs;
+    if (responseMask.size === 0) return tf.zeros(responseMask.shape);
+    const weights = this.#unmasked(decision);
+    const counts = tf.logicalOr(left, tf.logicalNot(tf.isNaN(weights)));
+    return tf.where(tf.logicalAnd(selectionOf(responseMask), counts), weights, this.#zeros());
   }
 
   /** Weights of all tokens, whether the mask selects them or not. */
@@ -91,12 +97,6 @@ class Tokens {
     if (low > -Infinity) isIn = tf.logicalAnd(isIn, tf.greaterEqual(ratio, low));
     if (high < Infinity) isIn = tf.logicalAnd(isIn, tf.lessEqual(ratio, high));
     return isIn;
-  }
-
-  /** Compared, not cast: one backend casts fractions to false. */
-  #selected(): tf.Tensor {
-    const { responseMask } = this.#inputs;
-    return responseMask.dtype === 'bool' ? responseMask : tf.notEqual(responseMask, 0);
   }
 
   #logRatio(): tf.Tensor {

@@ -1,8 +1,8 @@
 /** Importance weights ρ = π_train / π_rollout: their statistics, and what to make of them per token or per row. */
 import { clamp, exp, greater, less, min, select } from '../../kernels/expression.js';
-import { Moments, type MomentsTable, RowMoments } from '../../kernels/index.js';
+import { Moments, type MomentsRow, type MomentsTable, RowMoments } from '../../kernels/index.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
-import { insideRange, isIn } from './interval.js';
+import { type Interval, insideRange, isIn } from './interval.js';
 import type { Weighting } from './options.js';
 import { LOG_RATIO_LIMIT, held, heldLogRatio, rowStd, rowValues, spread } from './rows.js';
 import { knownFraction } from '../comparisons.js';
@@ -36,6 +36,8 @@ interface WeightTables {
   readonly applied: MomentsTable;
   /** Weights held between 1/upper and upper, where those are what is measured. */
   readonly clipped?: MomentsTable;
+  /** Applied weights of tokens that no criterion on tokens rejects, 0 for the others; only to normalise by. */
+  readonly normalised?: MomentsTable;
 }
 
 /** Weights above and below the bounds, 0 or 1. */
@@ -44,9 +46,14 @@ interface BoundTables {
   readonly low: MomentsTable;
 }
 
-/** What token weights ask of the tokens of the response mask; sequence weights need the log ratio alone. */
+/**
+ * What token weights ask of the tokens of the response mask; sequence weights need the log ratio alone.
+ *
+ * @param keptTokens the log ratios of tokens that rejection keeps; undefined if it looks at none
+ */
 export function weightChannels(
   weighting: Weighting | undefined,
+  keptTokens: Interval | undefined,
   semantics: Semantics,
 ): Record<string, MaskedExpression> {
   if (weighting?.level !== 'token') return {};
@@ -61,6 +68,9 @@ export function weightChannels(
     // Bounds are compared with the log ratio: a weight has been rounded once more.
     high: { of: greater(heldLogRatio, Math.log(upper)), mask },
     low: { of: less(heldLogRatio, Math.log(lowerBound(weighting))), mask },
+    ...(weighting.batchNormalize &&
+      semantics === 'recommended' &&
+      keptTokens && { normalised: { of: select(isIn(keptTokens), applied, 0), mask } }),
     ...(measuresRaw(weighting, semantics) && { clipped: { of: clamp(weight, 1 / upper, upper), mask } }),
   };
 }
@@ -88,21 +98,24 @@ function lowerBound({ lower, upper }: Weighting): number {
  * Statistics of the weights.
  *
  * @param tables of `weightChannels`, and of the log ratio
+ * @param keptOfRows how many tokens of a row are not rejected
  */
 export function weightResult(
   tables: { readonly logRatio: MomentsTable } & Partial<WeightTables & BoundTables>,
   weighting: Weighting,
+  keptOfRows: ArrayLike<number>,
   semantics: Semantics,
 ): WeightResult {
   const isRaw = measuresRaw(weighting, semantics);
   const weights =
     weighting.level === 'token'
-      ? tokenWeights(tables as WeightTables & BoundTables, isRaw, semantics)
-      : sequenceWeights(tables.logRatio, weighting, semantics);
+      ? tokenWeights(tables as WeightTables & BoundTables, isRaw, keptOfRows, semantics)
+      : sequenceWeights(tables.logRatio, weighting, keptOfRows, semantics);
   const measured = isRaw ? weights.raw : weights.applied;
   const bounded = new Moments((isRaw ? weights.clipped! : weights.applied).total());
+  const { mean, notFinite } = weights;
   const leastMean = semantics === 'recommended' ? 0 : VERL_LEAST_MEAN;
-  const factor = weights.mean > leastMean ? weights.mean : 1;
+  const factor = mean > leastMean ? mean : 1;
   return {
     metrics: {
       rollout_is_mean: new Moments(measured.total()).mean,
@@ -113,8 +126,8 @@ export function weightResult(
       ...(weighting.lower !== undefined && { rollout_is_oob_ratio: weights.outside }),
       ...(weighting.batchNormalize && {
         // Without a mean there is nothing to divide by, which the presets report as dividing by 1.
-        rollout_is_batch_norm_factor:
-          semantics === 'recommended' && Number.isNaN(weights.mean) ? NaN : factor,
+        rollout_is_batch_norm_factor: semantics === 'recommended' && Number.isNaN(mean) ? NaN : factor,
+        ...(notFinite > 0 && { rollout_is_nonfinite: notFinite }),
       }),
     },
     decision: { ...weighting, factor: weighting.batchNormalize ? factor : 1, ofRows: weights.ofRows },
@@ -127,12 +140,22 @@ interface Weights extends WeightTables {
   readonly metrics: Metrics;
   /** Share of tokens whose weight is outside of the bounds. */
   readonly outside: number;
-  /** Mean of the applied weights, of which a row has one if it has one for all its tokens. */
+  /**
+   * Mean to normalise by: of the finite applied weights that are not rejected, of which a row has one if it has one for
+   * all its tokens. In verl of all of them.
+   */
   readonly mean: number;
+  /** Weights of selected tokens, or rows, that are NaN or infinite. */
+  readonly notFinite: number;
   readonly ofRows: Float64Array | undefined;
 }
 
-function tokenWeights(tables: WeightTables & BoundTables, isRaw: boolean, semantics: Semantics): Weights {
+function tokenWeights(
+  tables: WeightTables & BoundTables,
+  isRaw: boolean,
+  keptOfRows: ArrayLike<number>,
+  semantics: Semantics,
+): Weights {
   const { max, min } = new Moments((isRaw ? tables.raw : tables.applied).total());
   const isUnknown = semantics === 'recommended' && tables.raw.total().nan > 0;
   const [high, low] = isUnknown ? [NaN, NaN] : [meanOf(tables.high), meanOf(tables.low)];
@@ -145,13 +168,19 @@ function tokenWeights(tables: WeightTables & BoundTables, isRaw: boolean, semant
       rollout_is_min: min,
     },
     outside: high + low,
-    mean: meanOf(tables.applied),
+    mean: semantics === 'recommended' ? keptMean(tables, keptOfRows) : meanOf(tables.applied),
+    notFinite: notFiniteOf(tables.applied.total()),
     ofRows: undefined,
   };
 }
 
 /** A row's weight is the product of its tokens'. */
-function sequenceWeights(logRatio: MomentsTable, weighting: Weighting, semantics: Semantics): Weights {
+function sequenceWeights(
+  logRatio: MomentsTable,
+  weighting: Weighting,
+  keptOfRows: ArrayLike<number>,
+  semantics: Semantics,
+): Weights {
   const { upper } = weighting;
   const lower = lowerBound(weighting);
   const { count, sum } = RowMoments.fromTable(logRatio);
@@ -161,6 +190,9 @@ function sequenceWeights(logRatio: MomentsTable, weighting: Weighting, semantics
   const logs = rowValues(logRatio, semantics, 'sum');
   const { max, min } = momentsOf(logs);
   const isRecommended = semantics === 'recommended';
+  const hasTokens = (_weight: number, row: number): boolean => count[row]! > 0;
+  const isFiniteAndKept = (weight: number, row: number): boolean =>
+    Number.isFinite(weight) && keptOfRows[row]! > 0;
   return {
     raw: spread(raw, logRatio),
     applied,
@@ -183,9 +215,28 @@ function sequenceWeights(logRatio: MomentsTable, weighting: Weighting, semantics
         logRatio,
       ),
     ),
-    mean: momentsOf(ofRows.filter((_weight, row) => count[row]! > 0)).mean,
+    mean: momentsOf(isRecommended ? ofRows.filter(isFiniteAndKept) : ofRows.filter(hasTokens)).mean,
+    notFinite: notFiniteOf(momentsOf(ofRows.filter(hasTokens))),
     ofRows,
   };
+}
+
+/** Mean of the finite applied weights of tokens that are not rejected; NaN if there are none. */
+function keptMean({ applied, normalised }: WeightTables, keptOfRows: ArrayLike<number>): number {
+  let [sum, count] = [0, 0];
+  for (let i = 0; i < applied.length; i++) {
+    const kept = keptOfRows[i]!;
+    if (kept === 0) continue;
+    // A criterion on tokens rejects those whose weight is not finite.
+    const row = (normalised ?? applied).row(i);
+    sum += row.sum;
+    count += normalised === undefined ? row.count - notFiniteOf(row) : kept;
+  }
+  return sum / count;
+}
+
+function notFiniteOf({ nan, posInf, negInf }: Pick<MomentsRow, 'nan' | 'posInf' | 'negInf'>): number {
+  return nan + posInf + negInf;
 }
 
 /** Statistics of the mean weight of a row. */
