@@ -94,7 +94,7 @@ test.each(casesOf('response_mask_from_eos'))('golden end of the response: $id', 
     const { ids } = goldenTensors(decodeInputs(golden.inputs));
     const mask = responseMaskFromEos(ids!, golden.options.eos as number | number[]);
     ids!.dispose();
-    expect(mask.dtype).toBe('int32');
+    expect(mask.dtype).toBe('bool');
     expect(Array.from(await mask.data())).toEqual(peerNumbers(golden));
     mask.dispose();
   });
