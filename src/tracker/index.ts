@@ -58,8 +58,15 @@ export type {
 } from './rollout-context.js';
 export type { EmitterStatus } from './stream/courier.js';
 export type { Delta } from './stream/delta.js';
-export type { EmitOptions, EmitScalarOptions, StreamEmitterOptions } from './stream/emitter.js';
-export type { StreamExportOptions, StreamHealth, StreamIngestOptions } from './stream/ingest.js';
+export type {
+  EmitOptions,
+  EmitScalarOptions,
+  MergeOptions,
+  MergeRefusal,
+  StreamEmitterOptions,
+} from './stream/emitter.js';
+export type { StreamHealth } from './stream/health.js';
+export type { ReceiveOptions, StreamExportOptions, StreamIngestOptions } from './stream/ingest.js';
 export type { KeyDefinition, StreamReduction, StreamRow } from './stream/schema.js';
 export type { DeltaAck, StreamTransport } from './stream/transport.js';
 

@@ -52,6 +52,8 @@ export function rowFault({ cells }: MomentsTable, i: number): string | undefined
   }
   if (!Number.isFinite(min) || !Number.isFinite(max) || min > max) return `a range of ${min} to ${max}`;
   const n = finite;
+  // Products with such weights have next to no digits.
+  if (n < DENORMAL) return undefined;
   if (!isSum(sum, n, min, max)) return `a sum of ${sum} for ${n} elements from ${min} to ${max}`;
   const isFitting = Number.isFinite(sum) ? isM2(m2, n, min, max) : isMean(m2, min, max);
   return isFitting ? undefined : `squared deviations of ${m2} for ${n} elements from ${min} to ${max}`;
@@ -70,7 +72,7 @@ function isSum(sum: number, n: number, min: number, max: number): boolean {
 function isM2(m2: number, n: number, min: number, max: number): boolean {
   const size = Math.max(Math.abs(min), Math.abs(max));
   // Squares overflow long before sums do.
-  if (!(4 * n * size * size < LARGE)) return true;
+  if (!(4 * Math.max(n, 1) * size * size < LARGE)) return true;
   const half = (max - min) / 2;
   return m2 <= n * half * half + Math.max(MEAN_ROUNDING * n * size * size, DENORMAL);
 }

@@ -26,7 +26,7 @@ export interface EmitterStatus {
   readonly delivered: number;
   /** Deliveries that failed, and were or will be repeated. */
   readonly failures: number;
-  /** Deltas that the controller refused, whole or in part; what it refused is lost. */
+  /** Deltas that the controller refused, whole or in part, or took for old ones; what it refused is lost. */
   readonly refused: number;
 }
 
@@ -110,10 +110,14 @@ export class Courier {
       if (ack.status === 'refused') {
         this.#refused++;
         refusals.push(ack.error);
+      } else if (ack.status === 'stale') {
+        this.#refused++;
+        refusals.push(this.#leftOut(delta));
       } else {
         this.#delivered++;
       }
-      this.#knownFingerprint = delta.fingerprint;
+      // A controller that refuses a delta as a whole has not read its schema.
+      if (ack.status === 'accepted') this.#knownFingerprint = delta.fingerprint;
       this.#sealed.shift();
     }
   }
@@ -153,13 +157,23 @@ export class Courier {
       ]);
       if (isAck(ack)) return ack;
       throw this.#failed(
-        "an answer with status 'accepted', 'unknown_schema' or 'refused'",
+        "an answer with status 'accepted', 'stale', 'unknown_schema' or 'refused'",
         `${kindOf(ack)} with status ${kindOf((ack as { status?: unknown } | null | undefined)?.status)}`,
       );
     } finally {
       clearTimeout(this.#deadline);
       this.#deadline = undefined;
     }
+  }
+
+  #leftOut({ epoch, seq }: Delta): StreamError {
+    return new StreamError({
+      where: 'flush',
+      input: `worker '${this.#options.workerId}'`,
+      expected: 'a delta that is newer than those the controller has merged',
+      received: `delta ${seq} of epoch ${epoch}, which it cannot tell from one of those`,
+      remedy: 'give every worker an id of its own, and every life of it a larger epoch',
+    });
   }
 
   #failed(expected: string, received: string, cause?: unknown): StreamError {
@@ -235,6 +249,9 @@ export class Courier {
 function isAck(ack: unknown): ack is DeltaAck {
   const { status, error } = (ack ?? {}) as { status?: unknown; error?: unknown };
   return (
-    status === 'accepted' || status === 'unknown_schema' || (status === 'refused' && error instanceof Error)
+    status === 'accepted' ||
+    status === 'stale' ||
+    status === 'unknown_schema' ||
+    (status === 'refused' && error instanceof Error)
   );
 }

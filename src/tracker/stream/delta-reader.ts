@@ -7,6 +7,7 @@ import {
   CHECKSUM_BYTES,
   type Delta,
   DELTA_VERSION,
+  FINITE_NUMBERS,
   FLAG_DEFINITIONS,
   FLAG_FINAL,
   FLAG_POLICY_VERSION,
@@ -209,6 +210,9 @@ function readRows(
   if (keyCount & 7 && bytes[has + bitmap - 1]! >>> (keyCount & 7) !== 0) {
     throw refuse(`rows of ${keyCount} keys`, 'rows of further ones');
   }
+  const least = count * FINITE_NUMBERS * 8;
+  if (least > bytes.length - reader.at)
+    throw refuse(`at least ${least} bytes of rows`, `${bytes.length - reader.at}`);
   const positions: number[] = [];
   const rows = tableFor(count);
   const { cells } = rows;

@@ -6,17 +6,17 @@
  * number and its content until it is acknowledged, so that the controller can tell it apart from its repetition.
  */
 import { randomInt } from 'node:crypto';
-import { ValueError } from '../../errors.js';
+import { TensortallyError, ValueError } from '../../errors.js';
 import { assertFunction, assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
 import { liftRow } from '../../kernels/moments/record.js';
 import { processWide } from '../../kernels/process-wide.js';
 import { warn } from '../../warning.js';
 import { Courier, type EmitterStatus } from './courier.js';
 import { StreamError } from './errors.js';
-import { KeyTable, MOST_KEYS } from './key-table.js';
+import { DEFAULT_KEY_BYTES, KeyTable, MOST_KEYS, MOST_KEY_BYTES } from './key-table.js';
 import { assertStreamRow, namedNumbers } from './record-checks.js';
 import type { StreamReduction, StreamRow } from './schema.js';
-import { assertWhole, assertPolicyVersion } from './stream-options.js';
+import { MOST_WORKER_ID, assertPolicyVersion, assertWhole } from './stream-options.js';
 import type { StreamTransport } from './transport.js';
 import { VersionedRows } from './versioned-rows.js';
 
@@ -34,6 +34,8 @@ export interface StreamEmitterOptions {
   readonly sendTimeoutMs?: number | undefined;
   /** Keys that may be recorded; further ones are refused. Default 10000. */
   readonly maxKeys?: number | undefined;
+  /** Bytes of UTF-8 that a key has at most; longer ones are refused. Default 1024, at most 16383. */
+  readonly maxKeyBytes?: number | undefined;
   /** Policy versions that wait apart; with more of them the oldest joins the records without one. Default 64. */
   readonly maxPolicyVersions?: number | undefined;
   /** Hears of flushes by the timer that failed. Default: one process warning per outage. */
@@ -44,6 +46,14 @@ export interface EmitOptions {
   /** Of the policy that made the sample, so that a late one can still be told from the next step's. */
   readonly policyVersion?: number | undefined;
 }
+
+export interface MergeOptions extends EmitOptions {
+  /** Is called with every row that cannot be merged, and why; the others are merged. Without it, all or none are. */
+  readonly onRefused?: ((row: StreamRow, error: TensortallyError) => void) | undefined;
+}
+
+/** What `StreamEmitter.merge` throws: an error that holds the rows that it was given, none of which was merged. */
+export type MergeRefusal = TensortallyError & { readonly rows: readonly StreamRow[] };
 
 export interface EmitScalarOptions extends EmitOptions {
   /** How the numbers are exported; default `scalar`, their mean and `__count`. */
@@ -96,11 +106,12 @@ export class StreamEmitter {
       flushIntervalMs: 'number',
       sendTimeoutMs: 'number',
       maxKeys: 'number',
+      maxKeyBytes: 'number',
       maxPolicyVersions: 'number',
       onError: 'function',
     });
     const { workerId, epoch = nextEpoch(), flushIntervalMs, sendTimeoutMs = 10_000 } = options;
-    const { maxKeys = 10_000, maxPolicyVersions = 64, onError } = options;
+    const { maxKeys = 10_000, maxKeyBytes = DEFAULT_KEY_BYTES, maxPolicyVersions = 64, onError } = options;
     assertWorkerId(workerId);
     assertWhole('StreamEmitter', 'epoch', epoch);
     assertWhole('StreamEmitter', 'sendTimeoutMs', sendTimeoutMs, MOST_MS);
@@ -108,9 +119,10 @@ export class StreamEmitter {
       assertWhole('StreamEmitter', 'flushIntervalMs', flushIntervalMs, MOST_MS);
     }
     assertWhole('StreamEmitter', 'maxKeys', maxKeys, MOST_KEYS);
+    assertWhole('StreamEmitter', 'maxKeyBytes', maxKeyBytes, MOST_KEY_BYTES);
     assertWhole('StreamEmitter', 'maxPolicyVersions', maxPolicyVersions);
     this.#onError = onError;
-    this.#keys = new KeyTable(maxKeys);
+    this.#keys = new KeyTable({ maxKeys, maxKeyBytes });
     this.#waiting = new VersionedRows(maxPolicyVersions);
     this.#courier = new Courier(transport, this.#keys, this.#waiting, { workerId, epoch, sendTimeoutMs });
     if (flushIntervalMs !== undefined) {
@@ -150,10 +162,14 @@ export class StreamEmitter {
   /**
    * Merges whole rows: tensor statistics of a tracker or of `momentsTables`, or what another stream has collected.
    *
-   * @param collected as `StreamIngest.rows` returns them
+   * All of them or none: an error leaves the emitter as it was, and has all rows as its `rows`, which may exist nowhere
+   * else by then. With `onRefused`, the rows that can be merged are.
+   *
+   * @param collected as `StreamIngest.rows` and `StatsTracker.rows` return them
+   * @param options `onRefused`: is called with every row that cannot be merged, and why
    * @throws ValueError for rows that nothing can have; KeyConflictError and StreamError as `scalar` does
    */
-  merge(collected: Iterable<StreamRow>, options?: EmitOptions): void {
+  merge(collected: Iterable<StreamRow>, options?: MergeOptions): void {
     if (typeof (collected as Iterable<StreamRow> | null | undefined)?.[Symbol.iterator] !== 'function') {
       throw new ValueError({
         where: 'merge',
@@ -163,13 +179,15 @@ export class StreamEmitter {
         remedy: 'pass what rows() of a StreamIngest returned',
       });
     }
-    if (options !== undefined) assertOptions('merge', options, { policyVersion: 'any' });
-    const given = [...collected];
-    for (const one of given) assertStreamRow(one);
-    const { ids, rows } = this.#open('merge', options?.policyVersion, given);
-    ids.forEach((id, i) => {
-      rows.add(id, given[i]!.row);
-    });
+    const rows = [...collected];
+    try {
+      if (options !== undefined)
+        assertOptions('merge', options, { policyVersion: 'any', onRefused: 'function' });
+      this.#merge(rows, options?.policyVersion, options?.onRefused);
+    } catch (error) {
+      if (error instanceof TensortallyError) Object.defineProperty(error, 'rows', { value: rows });
+      throw error;
+    }
   }
 
   /**
@@ -217,12 +235,52 @@ export class StreamEmitter {
     });
   }
 
+  #merge(
+    given: readonly StreamRow[],
+    policyVersion: number | undefined,
+    onRefused: MergeOptions['onRefused'],
+  ): void {
+    this.#assertOpen('merge', policyVersion);
+    const refused: [StreamRow, TensortallyError][] = [];
+    const good =
+      onRefused === undefined
+        ? given
+        : given.filter((row) => {
+            const refusal = this.#refusalOf(row);
+            if (refusal !== undefined) refused.push([row, refusal]);
+            return refusal === undefined;
+          });
+    for (const one of good) assertStreamRow(one);
+    const { ids, rows } = this.#open('merge', policyVersion, good);
+    ids.forEach((id, i) => {
+      rows.add(id, good[i]!.row);
+    });
+    for (const [row, refusal] of refused) onRefused?.(row, refusal);
+  }
+
+  /** Why a row cannot be merged; claims its key if it can. */
+  #refusalOf(given: StreamRow): TensortallyError | undefined {
+    try {
+      assertStreamRow(given);
+      this.#keys.claim('merge', [given]);
+      return undefined;
+    } catch (error) {
+      if (error instanceof TensortallyError) return error;
+      throw error;
+    }
+  }
+
   /** Checks everything that can refuse a record; what follows cannot fail. */
   #open(
     where: string,
     policyVersion: number | undefined,
     definitions: Parameters<KeyTable['claim']>[1],
   ): { ids: number[]; rows: ReturnType<VersionedRows['at']> } {
+    this.#assertOpen(where, policyVersion);
+    return { ids: this.#keys.claim(where, definitions), rows: this.#waiting.at(policyVersion) };
+  }
+
+  #assertOpen(where: string, policyVersion: number | undefined): void {
     if (this.#isClosed) {
       throw new StreamError({
         where,
@@ -233,7 +291,6 @@ export class StreamEmitter {
       });
     }
     if (policyVersion !== undefined) assertPolicyVersion(where, policyVersion);
-    return { ids: this.#keys.claim(where, definitions), rows: this.#waiting.at(policyVersion) };
   }
 
   /** Joins the delivery that is about to begin, or begins one when the one under way is over. */
@@ -301,7 +358,7 @@ function assertWorkerId(workerId: unknown): void {
   if (
     typeof workerId === 'string' &&
     workerId !== '' &&
-    workerId.length <= 1024 &&
+    workerId.length <= MOST_WORKER_ID &&
     !/\p{Surrogate}/u.test(workerId)
   ) {
     return;

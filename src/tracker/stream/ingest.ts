@@ -9,12 +9,15 @@ import { exportedNumbers } from '../reduce-type.js';
 import { type Clock, monotonicClock } from '../timing.js';
 import { readDelta } from './delta-reader.js';
 import type { Delta } from './delta.js';
-import { KeyTable, MOST_KEYS } from './key-table.js';
+import { StreamError } from './errors.js';
+import { HEALTH_NAMES, type StreamHealth } from './health.js';
+import { DEFAULT_KEY_BYTES, KeyTable, MOST_KEYS, MOST_KEY_BYTES } from './key-table.js';
+import { type KnownSchema, KnownSchemas, REFUSED } from './known-schemas.js';
 import type { StreamRow } from './schema.js';
 import type { DeltaAck } from './transport.js';
-import { assertWhole, assertPolicyVersion } from './stream-options.js';
-import { VersionedRows } from './versioned-rows.js';
-import { WorkerRoster } from './worker-roster.js';
+import { MOST_WORKER_ID, assertPolicyVersion, assertSeconds, assertWhole } from './stream-options.js';
+import { type KeyedRows, VersionedRows } from './versioned-rows.js';
+import { type DeltaVerdict, SEQUENCE_JUMP, WorkerRoster } from './worker-roster.js';
 
 export interface StreamIngestOptions {
   /** Workers that must report: their ids, or how many. Without it `stream/workers_expected` is absent. */
@@ -24,10 +27,16 @@ export interface StreamIngestOptions {
    * merged by somebody else. Default false: it is reported as missing, then as lost.
    */
   readonly joinsMidway?: boolean | undefined;
-  /** Workers that were not heard of for so long are forgotten when an export resets; default a day. */
+  /** Workers that were not heard of for so long, above 0, are forgotten when an export resets; default a day. */
   readonly forgetAfterSeconds?: number | undefined;
   /** Keys of the whole stream; further ones are refused. Default 10000. */
   readonly maxKeys?: number | undefined;
+  /** Bytes of UTF-8 that a key has at most; longer ones are refused. Default 1024, at most 16383. */
+  readonly maxKeyBytes?: number | undefined;
+  /** Workers known at once; deltas of further ones are refused. Default 100000. */
+  readonly maxWorkers?: number | undefined;
+  /** Schemas remembered at once; a worker whose schema was forgotten is asked for it again. Default 1024. */
+  readonly maxSchemas?: number | undefined;
   /** Policy versions kept apart; with more of them the oldest joins the records without one. Default 64. */
   readonly maxPolicyVersions?: number | undefined;
   /** Monotonic seconds, for ages; default `performance.now() / 1000`. */
@@ -41,60 +50,16 @@ export interface StreamExportOptions {
   readonly reset?: boolean | undefined;
 }
 
-/**
- * How a stream is doing. Everything but `missing` and the age is about the time since the last export that forgot all that
- * was merged; one of a single policy version does so if there is no other.
- */
-export interface StreamHealth {
-  /** Workers of which a delta was merged. */
-  readonly workersSeen: number;
-  readonly workersExpected: number | undefined;
-  /** Ids of known or expected workers that sent nothing and have not closed, sorted. */
-  readonly silentWorkers: readonly string[];
-  /** How long the quietest worker that has not closed was not heard of; undefined while there is none. */
-  readonly oldestAgeSeconds: number | undefined;
-  /** Deltas merged. */
-  readonly merged: number;
-  /** Deltas that came again and were left out. */
-  readonly duplicates: number;
-  /** Deltas that have not come although later ones of their worker have; they still may. */
-  readonly missing: number;
-  /** Missing deltas that were given up. */
-  readonly lost: number;
-  /** Deltas so old that they cannot be told from duplicates, left out. Unless they are, they were counted as lost. */
-  readonly stale: number;
-  /** Messages that were no delta, or had keys that contradict those of the stream. */
-  readonly refused: number;
+export interface ReceiveOptions {
+  /**
+   * Who sent the bytes, as the transport has authenticated it: a delta that says it is of another worker is refused. Left
+   * out, deltas are believed, and who can send bytes can speak for any worker.
+   */
+  readonly workerId?: string | undefined;
 }
-
-/** What an export says of the stream itself: names that no key may export. */
-const HEALTH_NAMES = {
-  'stream/workers_seen': ({ workersSeen }) => workersSeen,
-  'stream/workers_expected': ({ workersExpected }) => workersExpected,
-  'stream/oldest_age_seconds': ({ oldestAgeSeconds }) => oldestAgeSeconds,
-  'stream/merged': ({ merged }) => merged,
-  'stream/duplicates': ({ duplicates }) => duplicates,
-  'stream/missing': ({ missing }) => missing,
-  'stream/lost': ({ lost }) => lost,
-  'stream/stale': ({ stale }) => stale,
-  'stream/refused': ({ refused }) => refused,
-} as const satisfies Record<string, (health: StreamHealth) => number | undefined>;
-
-/** A schema as this stream sees it. */
-interface KnownSchema {
-  /** Key numbers in the order of the schema; `REFUSED` for a key that is not of this stream. */
-  readonly ids: readonly number[];
-  /** Why, by place in the schema. */
-  readonly refusals: ReadonlyMap<number, Error>;
-}
-
-const REFUSED = -1;
 
 /** Tables of up to so many rows are kept for the next delta. */
 const MOST_KEPT_ROWS = 256;
-
-/** Schemas remembered at once; a worker whose schema was forgotten is asked for it again. */
-const MOST_SCHEMAS = 1024;
 
 /**
  * Merges what the emitters of many workers send.
@@ -116,7 +81,7 @@ export class StreamIngest {
   readonly #keys: KeyTable;
   readonly #rows: VersionedRows;
   /** By fingerprint. */
-  readonly #schemas = new Map<number, KnownSchema>();
+  readonly #schemas: KnownSchemas;
   readonly #isKnown = (fingerprint: number): boolean => this.#schemas.has(fingerprint);
   /** One table per number of rows, because making one costs more than to merge what is in it. */
   readonly #tables = new Map<number, MomentsTable>();
@@ -130,6 +95,8 @@ export class StreamIngest {
   #duplicates = 0;
   #stale = 0;
   #refused = 0;
+  #refusedRows = 0;
+  #refusedWorkers = 0;
 
   /** @throws ValueError for options that are none */
   constructor(options: StreamIngestOptions = {}) {
@@ -138,29 +105,41 @@ export class StreamIngest {
       joinsMidway: 'boolean',
       forgetAfterSeconds: 'number',
       maxKeys: 'number',
+      maxKeyBytes: 'number',
+      maxWorkers: 'number',
+      maxSchemas: 'number',
       maxPolicyVersions: 'number',
       clock: 'function',
     });
     const { expectedWorkers: expected, joinsMidway = false, forgetAfterSeconds = 86_400 } = options;
-    const { maxKeys = 10_000, maxPolicyVersions = 64, clock = monotonicClock } = options;
+    const { maxKeys = 10_000, maxKeyBytes = DEFAULT_KEY_BYTES, maxWorkers = 100_000 } = options;
+    const { maxSchemas = 1024, maxPolicyVersions = 64, clock = monotonicClock } = options;
     assertExpected(expected);
+    assertSeconds('StreamIngest', 'forgetAfterSeconds', forgetAfterSeconds);
     assertWhole('StreamIngest', 'maxKeys', maxKeys, MOST_KEYS);
+    assertWhole('StreamIngest', 'maxKeyBytes', maxKeyBytes, MOST_KEY_BYTES);
+    assertWhole('StreamIngest', 'maxWorkers', maxWorkers);
+    assertWhole('StreamIngest', 'maxSchemas', maxSchemas);
     assertWhole('StreamIngest', 'maxPolicyVersions', maxPolicyVersions);
     this.#clock = clock;
     this.#forgetAfterSeconds = forgetAfterSeconds;
-    this.#roster = new WorkerRoster({ expected, joinsMidway }, clock());
-    this.#keys = new KeyTable(maxKeys, Object.keys(HEALTH_NAMES));
+    this.#roster = new WorkerRoster({ expected, joinsMidway, maxWorkers }, clock());
+    this.#keys = new KeyTable({ maxKeys, maxKeyBytes }, Object.keys(HEALTH_NAMES));
+    this.#schemas = new KnownSchemas(maxSchemas);
     this.#rows = new VersionedRows(maxPolicyVersions);
   }
 
   /**
    * Merges one delta, unless it was merged before.
    *
+   * @param options `workerId`: who sent it, where the transport knows
    * @returns what the transport has to answer. `refused` with a DeltaError for bytes that are no delta; with a
-   *   KeyConflictError or ValueError for keys that contradict those of the stream, while all others are merged
-   * @throws ValueError for what are no bytes
+   *   KeyConflictError or ValueError for keys that contradict those of the stream or are too many or too long, while all
+   *   others are merged; with a StreamError for a worker too many or another one than said, and for a sequence number
+   *   that is more than 10000 ahead. `stale` for a delta that is too old to be told from one that was merged
+   * @throws ValueError for what are no bytes or options
    */
-  receive(bytes: Uint8Array): DeltaAck {
+  receive(bytes: Uint8Array, options: ReceiveOptions = {}): DeltaAck {
     if (!(bytes instanceof Uint8Array)) {
       throw new ValueError({
         where: 'receive',
@@ -170,8 +149,9 @@ export class StreamIngest {
         remedy: 'pass the bytes that an emitter has sent',
       });
     }
+    assertOptions('receive', options, { workerId: 'string' });
     try {
-      return this.#receive(readDelta(bytes, this.#isKnown, this.#tableFor));
+      return this.#receive(readDelta(bytes, this.#isKnown, this.#tableFor), options.workerId);
     } catch (error) {
       if (!(error instanceof TensortallyError)) throw error;
       this.#refused++;
@@ -232,6 +212,10 @@ export class StreamIngest {
       lost: this.#roster.lost,
       stale: this.#stale,
       refused: this.#refused,
+      refusedRows: this.#refusedRows,
+      refusedWorkers: this.#refusedWorkers,
+      foldedVersions: this.#rows.folded,
+      forgottenSchemas: this.#schemas.forgotten,
     };
   }
 
@@ -249,55 +233,63 @@ export class StreamIngest {
     this.#roster.forget(workerId);
   }
 
-  #receive(delta: Delta): DeltaAck {
+  #receive(delta: Delta, sender: string | undefined): DeltaAck {
+    if (sender !== undefined && sender !== delta.workerId) return this.#refuseWorker(foreign(delta, sender));
+    if (delta.workerId.length > MOST_WORKER_ID) return this.#refuseWorker(longId(delta));
     const verdict = this.#roster.judge(delta);
-    if (verdict !== 'new') {
-      if (verdict === 'duplicate') this.#duplicates++;
-      else this.#stale++;
-      return { status: 'accepted' };
-    }
+    if (verdict !== 'new') return this.#leaveOut(delta, verdict);
     const schema = this.#schemas.get(delta.fingerprint) ?? this.#learn(delta);
     if (schema === undefined) return { status: 'unknown_schema' };
     if (schema.ids.length !== delta.keyCount) throw mismatch(delta, schema.ids.length);
     this.#roster.note(delta, this.#clock());
     this.#merged++;
-    const refusal = this.#merge(delta, schema);
-    if (refusal === undefined) return { status: 'accepted' };
+    const left = this.#merge(delta, schema);
+    if (left === 0) return { status: 'accepted' };
     this.#refused++;
-    return { status: 'refused', error: refusal };
+    this.#refusedRows += left;
+    return { status: 'refused', error: schema.reason! };
   }
 
-  /** Merges the rows whose keys are of this stream; returns why others are not. */
-  #merge({ policyVersion, positions, rows }: Delta, { ids, refusals }: KnownSchema): Error | undefined {
-    let refusal: Error | undefined;
-    // An empty delta must not leave a policy version that nothing is in.
-    const totals = rows.length === 0 ? undefined : this.#rows.at(policyVersion);
+  #leaveOut(delta: Delta, verdict: Exclude<DeltaVerdict, 'new'>): DeltaAck {
+    switch (verdict) {
+      case 'duplicate':
+        this.#duplicates++;
+        return { status: 'accepted' };
+      case 'stale':
+        this.#stale++;
+        return { status: 'stale' };
+      case 'crowded':
+        return this.#refuseWorker(crowded(delta));
+      case 'implausible':
+        this.#roster.doubt(delta);
+        return this.#refuseWorker(implausible(delta));
+    }
+  }
+
+  #refuseWorker(error: StreamError): DeltaAck {
+    this.#refused++;
+    this.#refusedWorkers++;
+    return { status: 'refused', error };
+  }
+
+  /** Merges the rows whose keys are of this stream; returns how many are not. */
+  #merge({ policyVersion, positions, rows }: Delta, { ids }: KnownSchema): number {
+    let left = 0;
+    let totals: KeyedRows | undefined;
     for (let i = 0; i < rows.length; i++) {
       const id = ids[positions[i]!]!;
-      if (id === REFUSED) refusal ??= refusals.get(positions[i]!);
-      else totals!.add(id, rows.row(i));
+      // Not before there is a row: a policy version that nothing is in must not be left.
+      if (id === REFUSED) left++;
+      else (totals ??= this.#rows.at(policyVersion)).add(id, rows.row(i));
     }
-    return refusal;
+    return left;
   }
 
   /** Claims the keys of a schema one by one, so that one that contradicts the stream costs only itself. */
   #learn({ fingerprint, definitions }: Delta): KnownSchema | undefined {
     if (definitions === undefined) return undefined;
-    const refusals = new Map<number, Error>();
-    const ids = definitions.map((definition, position) => {
-      try {
-        return this.#keys.claim('receive', [definition])[0]!;
-      } catch (error) {
-        refusals.set(position, error as Error);
-        return REFUSED;
-      }
-    });
-    if (this.#schemas.size >= MOST_SCHEMAS) {
-      const [oldest] = this.#schemas.keys();
-      this.#schemas.delete(oldest!);
-    }
-    const schema = { ids, refusals };
-    this.#schemas.set(fingerprint, schema);
+    const schema = this.#keys.claimEach('receive', definitions, REFUSED);
+    this.#schemas.add(fingerprint, schema);
     return schema;
   }
 
@@ -321,7 +313,10 @@ export class StreamIngest {
     this.#rows.clear(policyVersion);
     if (this.#rows.isEmpty) {
       this.#roster.startPeriod();
-      this.#merged = this.#duplicates = this.#stale = this.#refused = 0;
+      this.#rows.startPeriod();
+      this.#schemas.startPeriod();
+      this.#merged = this.#duplicates = this.#stale = 0;
+      this.#refused = this.#refusedRows = this.#refusedWorkers = 0;
     }
     this.#roster.forgetSilent(this.#forgetAfterSeconds, this.#clock());
   }
@@ -335,6 +330,31 @@ function mismatch({ keyCount }: Delta, known: number): ValueError {
     received: `${keyCount}`,
     remedy: 'send what an emitter has encoded',
   });
+}
+
+function refusedWorker(input: string, expected: string, received: string, remedy: string): StreamError {
+  return new StreamError({ where: 'receive', input, expected, received, remedy });
+}
+
+function foreign({ workerId }: Delta, sender: string): StreamError {
+  const remedy = 'let a worker send its own deltas only';
+  return refusedWorker('delta', `a delta of '${sender}', who sent it`, `one of '${workerId}'`, remedy);
+}
+
+function longId({ workerId }: Delta): StreamError {
+  const expected = `the id of a worker of at most ${MOST_WORKER_ID} characters`;
+  return refusedWorker('delta', expected, `${workerId.length}`, "name workers briefly, e.g. 'rollout-0'");
+}
+
+function crowded({ workerId }: Delta): StreamError {
+  const remedy = 'keep ids over restarts, call forget() for workers that are gone, or raise maxWorkers';
+  return refusedWorker('delta', 'no more than maxWorkers workers', `another one, '${workerId}'`, remedy);
+}
+
+function implausible({ workerId, seq }: Delta): StreamError {
+  const expected = `a sequence number at most ${SEQUENCE_JUMP} after the last one of '${workerId}'`;
+  const remedy = 'the delta after it is believed; a controller that takes over says joinsMidway';
+  return refusedWorker('delta', expected, `${seq}`, remedy);
 }
 
 function assertExpected(expected: unknown): void {

@@ -1,7 +1,7 @@
 /** What the record calls of an emitter accept. Nothing is recorded here. */
 import { ValueError } from '../../errors.js';
 import { assertNamed, kindOf } from '../../kernels/arguments.js';
-import { MomentsTable } from '../../kernels/moments/record.js';
+import { type MomentsRow, MomentsTable, emptyRow } from '../../kernels/moments/record.js';
 import { rowFault } from '../../kernels/moments/row-checks.js';
 import type { StreamRow } from './schema.js';
 
@@ -28,15 +28,12 @@ export function namedNumbers(where: string, values: unknown): [key: string, x: n
   });
 }
 
+const rowFields = Object.keys(emptyRow) as (keyof MomentsRow)[];
+
 /** @throws ValueError for a row that no elements can have */
 export function assertStreamRow(given: StreamRow): void {
-  const { key, row } = (given as StreamRow | null | undefined) ?? ({} as Partial<StreamRow>);
-  let fault: string | undefined = kindOf(row);
-  if (typeof row === 'object' && (row as unknown) !== null) {
-    const table = new MomentsTable(1);
-    table.set(0, row);
-    fault = rowFault(table, 0);
-  }
+  const { key, row } = ((given as unknown) ?? {}) as { readonly key?: unknown; readonly row?: unknown };
+  const fault = faultOf(row);
   if (fault === undefined) return;
   throw new ValueError({
     where: 'merge',
@@ -45,4 +42,15 @@ export function assertStreamRow(given: StreamRow): void {
     received: fault,
     remedy: 'make rows with liftRow, mergeRows or momentsTables',
   });
+}
+
+function faultOf(row: unknown): string | undefined {
+  if (typeof row !== 'object' || row === null) return kindOf(row);
+  const fields = row as MomentsRow;
+  // A table of float64 would take the text '5' for 5.
+  const stranger = rowFields.find((field) => typeof fields[field] !== 'number');
+  if (stranger !== undefined) return `${kindOf(fields[stranger])} for ${stranger}`;
+  const table = new MomentsTable(1);
+  table.set(0, fields);
+  return rowFault(table, 0);
 }

@@ -23,6 +23,8 @@ export type SequenceVerdict = 'new' | 'duplicate' | 'stale';
 
 export class SequenceWindow {
   #top: number;
+  /** Nothing up to here is merged any more. */
+  #floor = -1;
   /** Bit i: `top − i` has come. What is before the first number counts as come. */
   #seen = ALL;
 
@@ -32,6 +34,7 @@ export class SequenceWindow {
   }
 
   judge(seq: number): SequenceVerdict {
+    if (seq <= this.#floor) return 'stale';
     const age = this.#top - seq;
     if (age < 0) return 'new';
     if (age >= SEQUENCE_WINDOW) return 'stale';
@@ -59,6 +62,23 @@ export class SequenceWindow {
     const leaving = ~(this.#seen >>> (SEQUENCE_WINDOW - shift)) & (2 ** shift - 1);
     this.#seen = (this.#seen << shift) | 1;
     return ones(leaving);
+  }
+
+  /** The highest number that has come. */
+  get top(): number {
+    return this.#top;
+  }
+
+  /**
+   * Gives up everything up to the highest number: what is missing there is never merged, what follows still is.
+   *
+   * @returns how many numbers were missing
+   */
+  giveUp(): number {
+    const { missing } = this;
+    this.#floor = this.#top;
+    this.#seen = ALL;
+    return missing;
   }
 
   /** Numbers inside the window that have not come and still may. */

@@ -30,3 +30,18 @@ export function assertPolicyVersion(where: string, policyVersion: unknown): asse
     remedy: 'number the versions of the policy, or leave it out',
   });
 }
+
+/** Characters of a worker id, at most. */
+export const MOST_WORKER_ID = 1024;
+
+/** @throws ValueError for anything but a number of seconds above 0; Infinity is never */
+export function assertSeconds(where: string, option: string, value: number): void {
+  if (value > 0) return;
+  throw new ValueError({
+    where,
+    input: `options.${option}`,
+    expected: 'a number of seconds above 0',
+    received: kindOf(value),
+    remedy: 'leave it out for the default, or pass Infinity for never',
+  });
+}

@@ -7,6 +7,11 @@
 export type DeltaAck =
   /** It is merged, was merged before, or is stored by whoever delivers it from now on. */
   | { readonly status: 'accepted' }
+  /**
+   * It is so old, or of a life so long ago, that it cannot be told from one that was merged, and was left out. An emitter
+   * gets this where somebody else uses its worker id.
+   */
+  | { readonly status: 'stale' }
   /** Its schema is not known: it has to come again, with definitions. */
   | { readonly status: 'unknown_schema' }
   /** It, or some of its keys, can never be merged; sending it again would not help. */

@@ -57,6 +57,7 @@ export class KeyedRows {
 export class VersionedRows {
   readonly #maxPolicyVersions: number;
   #byVersion = new Map<number | undefined, KeyedRows>();
+  #folded = 0;
 
   /** @param maxPolicyVersions versions to keep apart; with more of them the oldest joins the records without one */
   constructor(maxPolicyVersions: number) {
@@ -74,6 +75,15 @@ export class VersionedRows {
     return size;
   }
 
+  /** How often a version has joined the records without one, since `startPeriod`. */
+  get folded(): number {
+    return this.#folded;
+  }
+
+  startPeriod(): void {
+    this.#folded = 0;
+  }
+
   /** The versions there are records of, ascending. */
   policyVersions(): number[] {
     return [...this.#byVersion.keys()].filter((tag) => tag !== undefined).sort((a, b) => a - b);
@@ -88,6 +98,7 @@ export class VersionedRows {
     if (policyVersion === undefined) return opened;
     const versions = this.policyVersions();
     if (versions.length <= this.#maxPolicyVersions) return opened;
+    this.#folded++;
     const oldest = versions[0]!;
     const folded = this.#byVersion.get(oldest)!;
     this.#byVersion.delete(oldest);

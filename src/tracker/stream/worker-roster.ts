@@ -2,7 +2,7 @@
  * What a controller remembers of its workers: which deltas it has merged, and when it last heard of each.
  *
  * Two lives of a worker are remembered, so that deltas of the one before a restart still count when they come late.
- * Memory is a few hundred bytes per worker, whatever they send.
+ * Memory is a few hundred bytes per worker, whatever they send, and the number of workers is bounded.
  */
 import { SequenceWindow, type SequenceVerdict } from './sequence-window.js';
 
@@ -30,7 +30,23 @@ export interface DeltaNumbers {
   readonly isFinal: boolean;
 }
 
+/** What a delta is: `implausible` if its number is too far ahead, `crowded` if its worker is one too many. */
+export type DeltaVerdict = SequenceVerdict | 'implausible' | 'crowded';
+
+/**
+ * How far a sequence number may be ahead of the last one. An emitter sends one delta at a time, so only a store that loses
+ * deltas leaves gaps. Further ahead, a delta counts when it follows one that was refused for this.
+ *
+ * @source RFC 3550, appendix A.1 (two packets in sequence after a jump).
+ */
+export const SEQUENCE_JUMP = 10_000;
+
+/** Workers whose last delta was implausible that are remembered. */
+const MOST_SUSPECTS = 1024;
+
 export interface RosterOptions {
+  /** Workers that are known at once; as many that were forgotten are remembered by the number of their last delta. */
+  readonly maxWorkers: number;
   /** Workers that must report: their ids, or how many. */
   readonly expected: readonly string[] | number | undefined;
   /** Workers may be met in the middle of a life, after somebody else merged what came before. */
@@ -41,6 +57,10 @@ export class WorkerRoster {
   readonly #options: RosterOptions;
   readonly #startedAt: number;
   readonly #workers = new Map<string, Worker>();
+  /** Workers that were silent for long, least recently forgotten first: one that returns goes on with its numbers. */
+  readonly #forgotten = new Map<string, Worker>();
+  /** The last implausible delta of a worker. */
+  readonly #suspects = new Map<string, { readonly epoch: number; readonly seq: number }>();
   #period = 0;
   #reported = 0;
   #lost = 0;
@@ -51,18 +71,46 @@ export class WorkerRoster {
   }
 
   /** What a delta is to this receiver; changes nothing. */
-  judge({ workerId, epoch, seq }: DeltaNumbers): SequenceVerdict {
-    const worker = this.#workers.get(workerId);
-    if (worker === undefined || epoch > worker.current.epoch) return 'new';
-    if (epoch === worker.current.epoch) return worker.current.window.judge(seq);
-    if (worker.previous === undefined || epoch > worker.previous.epoch) return 'new';
+  judge(delta: DeltaNumbers): DeltaVerdict {
+    const { workerId, epoch, seq } = delta;
+    const worker = this.#workers.get(workerId) ?? this.#forgotten.get(workerId);
+    if (worker === undefined || epoch > worker.current.epoch) return this.#judgeNewLife(delta);
+    if (epoch === worker.current.epoch) return this.#judgeIn(worker.current, delta);
+    if (worker.previous === undefined || epoch > worker.previous.epoch) return this.#judgeNewLife(delta);
     return epoch === worker.previous.epoch ? worker.previous.window.judge(seq) : 'stale';
+  }
+
+  #judgeNewLife(delta: DeltaNumbers): DeltaVerdict {
+    const isKnown = this.#workers.has(delta.workerId);
+    if (!isKnown && this.#workers.size >= this.#options.maxWorkers) return 'crowded';
+    return this.#options.joinsMidway || this.#isPlausible(delta, 0) ? 'new' : 'implausible';
+  }
+
+  #judgeIn({ window }: Life, delta: DeltaNumbers): DeltaVerdict {
+    const isKnown = this.#workers.has(delta.workerId);
+    if (!isKnown && this.#workers.size >= this.#options.maxWorkers) return 'crowded';
+    const verdict = window.judge(delta.seq);
+    return verdict === 'new' && !this.#isPlausible(delta, window.top) ? 'implausible' : verdict;
+  }
+
+  #isPlausible({ workerId, epoch, seq }: DeltaNumbers, top: number): boolean {
+    if (seq - top <= SEQUENCE_JUMP) return true;
+    const suspect = this.#suspects.get(workerId);
+    return suspect?.epoch === epoch && seq === suspect.seq + 1;
+  }
+
+  /** Remembers an implausible delta, so that the one after it is believed. */
+  doubt({ workerId, epoch, seq }: DeltaNumbers): void {
+    this.#suspects.delete(workerId);
+    this.#suspects.set(workerId, { epoch, seq });
+    dropOldest(this.#suspects, MOST_SUSPECTS);
   }
 
   /** Remembers that a new delta has come. */
   note(delta: DeltaNumbers, now: number): void {
     const { workerId, epoch, isFinal } = delta;
-    let worker = this.#workers.get(workerId);
+    this.#suspects.delete(workerId);
+    let worker = this.#workers.get(workerId) ?? this.#revived(workerId);
     if (worker === undefined) {
       const current = this.#begin(delta);
       worker = { current, previous: undefined, heardAt: now, period: -1, hasClosed: false };
@@ -97,6 +145,19 @@ export class WorkerRoster {
     this.#giveUp(worker.previous);
     this.#giveUp(worker.current);
     this.#workers.delete(workerId);
+    this.#forgotten.set(workerId, worker);
+    dropOldest(this.#forgotten, this.#options.maxWorkers);
+  }
+
+  /** A worker that was forgotten and is heard of again: what it sent before is still told apart. */
+  #revived(workerId: string): Worker | undefined {
+    const worker = this.#forgotten.get(workerId);
+    if (worker === undefined) return undefined;
+    this.#forgotten.delete(workerId);
+    worker.period = -1;
+    worker.hasClosed = false;
+    this.#workers.set(workerId, worker);
+    return worker;
   }
 
   /** Counts reports and losses afresh. */
@@ -160,6 +221,13 @@ export class WorkerRoster {
 
   /** Nothing that is missing of a forgotten life can be merged any more. */
   #giveUp(life: Life | undefined): void {
-    this.#lost += life?.window.missing ?? 0;
+    this.#lost += life?.window.giveUp() ?? 0;
+  }
+}
+
+function dropOldest(map: Map<unknown, unknown>, most: number): void {
+  for (const key of map.keys()) {
+    if (map.size <= most) return;
+    map.delete(key);
   }
 }
