@@ -2,7 +2,8 @@
  * The program of a pass: the expressions of all its channels as one list of nodes, each computed once.
  *
  * Compiling folds constants, joins equal parts across channels and replaces the forms that cancel in float32
- * (`exp(x) − 1`, `log(1 + x)`, `expm1(x) − x`) by operations that do not. What a backend lowers is this list; nodes
+ * (`exp(x) − 1`, `log(1 + x)`, `expm1(x) − x`) by operations that do not. Every rule holds for −0 as well: 1 / −0 is not
+ * 1 / 0. What a backend lowers is this list; nodes
  * only use nodes before them.
  */
 import { ValueError } from '../errors.js';
@@ -34,9 +35,11 @@ export interface Program {
 
 /** The program that computes `expressions`, in their order. */
 export function compile(expressions: readonly Expression[]): Program {
-  const builder = new Builder();
+  const parts = partsOf(expressions);
+  // Only a division tells the zeros apart.
+  const builder = new Builder(parts.some((part) => part.kind === 'binary' && part.op === 'divide'));
   const compiled = new Map<Expression, number>();
-  for (const part of partsOf(expressions)) {
+  for (const part of parts) {
     const args = operandsOf(part).map((operand) => compiled.get(operand)!);
     compiled.set(part, builder.lower(part, args));
   }
@@ -96,6 +99,12 @@ class Builder {
   readonly nodes: ProgramNode[] = [];
   /** Index of every node by what it says, so that the same is never computed twice. */
   readonly #known = new Map<string, number>();
+  readonly #hasSigns: boolean;
+
+  /** @param hasSigns whether the sign of a zero may matter */
+  constructor(hasSigns: boolean) {
+    this.#hasSigns = hasSigns;
+  }
 
   lower(part: Expression, args: readonly number[]): number {
     switch (part.kind) {
@@ -146,7 +155,7 @@ class Builder {
     if (Number.isFinite(folded)) return this.#constant(folded);
     if (op === 'log') {
       const rest = this.#withoutOne(x);
-      if (rest !== undefined) return this.#add({ op: 'log1p', args: [rest] });
+      if (rest !== undefined) return this.#positiveZero(this.#add({ op: 'log1p', args: [rest] }));
     }
     return this.#add({ op, args: [x] });
   }
@@ -155,8 +164,10 @@ class Builder {
     const [a, b] = [this.#valueOf(left), this.#valueOf(right)];
     const folded = a === undefined || b === undefined ? NaN : binaryOps[op](a, b);
     if (Number.isFinite(folded)) return this.#constant(folded);
-    if (b === 0 && (op === 'add' || op === 'subtract')) return left;
-    if (a === 0 && op === 'add') return right;
+    // −0 + 0 and −0 − −0 are 0.
+    if (op === 'add' && Object.is(b, -0)) return left;
+    if (op === 'add' && Object.is(a, -0)) return right;
+    if (op === 'subtract' && Object.is(b, 0)) return left;
     if (b === 1 && (op === 'multiply' || op === 'divide')) return left;
     if (a === 1 && op === 'multiply') return right;
     if (op === 'multiply' && left === right) return this.#unary('square', left);
@@ -171,20 +182,31 @@ class Builder {
   /** `exp(x) − 1`, `expm1(x) − x` and `exp(x) − x − 1` as operations that keep their digits near 0. */
   #withoutCancellation(op: 'add' | 'subtract', left: number, right: number): number | undefined {
     const sign = op === 'add' ? 1 : -1;
-    if (op === 'subtract' && this.#operandOf(left, 'expm1') === right) {
+    if (op === 'subtract' && this.#operandOf(this.#withoutZero(left), 'expm1') === right) {
       return this.#add({ op: 'expm1Residual', args: [right] });
     }
     const isMinusOne = (index: number): boolean => this.#valueOf(index) === -sign;
     const minuend = isMinusOne(right) ? left : op === 'add' && isMinusOne(left) ? right : undefined;
     if (minuend === undefined) return undefined;
     const power = this.#operandOf(minuend, 'exp');
-    if (power !== undefined) return this.#add({ op: 'expm1', args: [power] });
+    if (power !== undefined) return this.#positiveZero(this.#add({ op: 'expm1', args: [power] }));
     const node = this.nodes[minuend]!;
     if (node.op !== 'subtract') return undefined;
     const [first, second] = node.args as readonly [number, number];
     return this.#operandOf(first, 'exp') === second
       ? this.#add({ op: 'expm1Residual', args: [second] })
       : undefined;
+  }
+
+  /** A node that may be −0 in place of one that is 0 then. */
+  #positiveZero(index: number): number {
+    return this.#hasSigns ? this.#add({ op: 'add', args: [index, this.#constant(0)] }) : index;
+  }
+
+  /** `x` if the node is `#positiveZero` of x. */
+  #withoutZero(index: number): number {
+    const node = this.nodes[index]!;
+    return node.op === 'add' && Object.is(this.#valueOf(node.args[1]!), 0) ? node.args[0]! : index;
   }
 
   /** `x` if the node is 1 + x. */

@@ -99,14 +99,14 @@ export class OpScope {
 
   /** A float32 scalar. */
   scalar(value: number): RawTensor {
-    return this.#constant(`scalar ${value}`, () =>
+    return this.#constant(`scalar ${signed(value)}`, () =>
       this.#create([], RawDtype.float32, Float32Array.of(value)),
     );
   }
 
   /** A float64 scalar. The binding makes no float64 tensors, so it is summed from float32 parts, scaled into range. */
   scalar64(value: number): RawTensor {
-    return this.#constant(`scalar64 ${value}`, () => {
+    return this.#constant(`scalar64 ${signed(value)}`, () => {
       if (Math.fround(value) === value || !Number.isFinite(value))
         return this.cast(this.scalar(value), RawDtype.float64);
       const up = Math.abs(value) < 2 ** -70;
@@ -392,4 +392,9 @@ export class OpScope {
   #int(name: string, value: number): OpAttribute {
     return { name, type: this.#backend.binding.TF_ATTR_INT, value };
   }
+}
+
+/** A number as text that tells −0 from 0. */
+function signed(value: number): string {
+  return Object.is(value, -0) ? '-0' : String(value);
 }

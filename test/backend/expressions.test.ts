@@ -131,6 +131,74 @@ describe('every operation at special values', () => {
   });
 });
 
+describe('the sign of a zero, as a division tells it', () => {
+  const zeros = [0, -0];
+  const pairs = [...zeros, 1, -1, 1e-3].flatMap((a) => zeros.map((b) => [a, b] as const));
+  const ab = {
+    a: [...pairs, ...pairs].map(([a, b], i) => (i < pairs.length ? a : b)),
+    b: [...pairs, ...pairs].map(([a, b], i) => (i < pairs.length ? b : a)),
+  };
+  const UNARIES = { ...UNARY, ...ROOTS };
+  const BINARIES = {
+    ...{ add: e.add, subtract: e.subtract, multiply: e.multiply, divide: e.divide, min: e.min, max: e.max },
+    ...{ less: e.less, lessEqual: e.lessEqual, greater: e.greater, greaterEqual: e.greaterEqual },
+    ...{ equal: e.equal, notEqual: e.notEqual },
+  };
+  /** 1 / expression is what `evaluate` says, infinities by their sign; many expressions in one pass. */
+  async function expectSigns(expressions: Readonly<Record<string, e.Expression>>): Promise<void> {
+    const tensors = {
+      a: deviceTensor({ shape: [ab.a.length, 1], values: ab.a }),
+      b: deviceTensor({ shape: [ab.b.length, 1], values: ab.b }),
+    };
+    const inverses = Object.fromEntries(
+      Object.entries(expressions).map(([name, of]) => [name, e.divide(1, of)]),
+    );
+    const rows = await channelMoments(inverses, tensors, undefined, { axis: -1 });
+    tf.dispose(tensors);
+    for (const [name, inverse] of Object.entries(inverses)) {
+      [...rows[name]!].forEach((row, i) => {
+        const value = e.evaluate(inverse, (operand) => (operand === 'a' ? ab.a : ab.b)[i]!);
+        if (Number.isFinite(value)) return;
+        const zero = (x: number): string => (Object.is(x, -0) ? '−0' : String(x));
+        expect(elementOf(row), `1 / ${name} of ${zero(ab.a[i]!)}, ${zero(ab.b[i]!)}`).toBe(value);
+      });
+    }
+  }
+
+  test('of every function', async () => {
+    await expectSigns(Object.fromEntries(Object.entries(UNARIES).map(([name, of]) => [name, of('a')])));
+  });
+
+  test.each(Object.entries(BINARIES))(
+    'of %s, also with a constant zero on either side',
+    async (_name, of) => {
+      await expectSigns({
+        both: of('a', 'b'),
+        ...{ right: of('a', 0), left: of(0, 'a'), negativeRight: of('a', -0), negativeLeft: of(-0, 'a') },
+      });
+    },
+  );
+
+  test('of forms that are rewritten, of choices and of constants', async () => {
+    await expectSigns({
+      ...{ expMinusOne: e.subtract(e.exp('a'), 1), minusOnePlusExp: e.add(-1, e.exp('a')) },
+      ...{ residual: e.subtract(e.expm1('a'), 'a'), other: e.subtract(e.subtract(e.exp('a'), 1), 'a') },
+      ...{ third: e.subtract(e.subtract(e.exp('a'), 'a'), 1), log: e.log(e.add(1, 'a')) },
+      ...{ chosen: e.select('b', 'b', 'a'), clamped: e.clamp('a', -0, 0), square: e.multiply('a', 'a') },
+    });
+    await expectSigns({
+      ...{ folded: e.add(-0, 0), difference: e.subtract(-0, 0) },
+      ...{ zero: e.constant(0), negative: e.constant(-0), input: e.input('a') },
+    });
+  });
+
+  test('constants that differ in it alone are two', async () => {
+    await expectSigns({ product: e.multiply(e.abs('b'), e.add('a', 0)) });
+    await expectSigns({ product: e.multiply(e.abs('b'), e.add('a', -0)) });
+    await expectSigns({ sum: e.add(e.max('a', 0), 0), difference: e.min(e.min('a', -0), 0) });
+  });
+});
+
 test('functions over their whole range', async () => {
   const random = seeded(5);
   const a = Array.from({ length: 500 }, () => Math.fround((random() - 0.5) * 2 * 10 ** (random() * 12 - 10)));

@@ -70,9 +70,11 @@ async function expectReference(
 
 function noise(size: number): { values: Float32Array; mask: Uint8Array } {
   const random = seeded(size);
-  const special = [NaN, Infinity, -Infinity, 0, -0, 1e-40, 3e38];
+  const special = [NaN, Infinity, -Infinity, 0, -0, 1e-40, 3e38, -1e-45, -2e12, 1e-15, 2 ** 32, 2 ** -31];
   return {
-    values: Float32Array.from({ length: size }, (_, i) => (i % 41 === 3 ? special[i % 7]! : normal(random))),
+    values: Float32Array.from({ length: size }, (_, i) =>
+      i % 41 === 3 ? special[i % special.length]! : normal(random),
+    ),
     mask: Uint8Array.from({ length: size }, () => (random() < 0.7 ? 1 : 0)),
   };
 }
@@ -131,6 +133,6 @@ test('a tensor that no binding holds is counted in parts, and so are its masks',
 
 test('more workgroups than one dimension of a dispatch takes', async () => {
   pretendLimits({ maxComputeWorkgroupsPerDimension: 3 });
-  const { values, mask } = noise(60_001); // 8 workgroups count, 32 clear
+  const { values, mask } = noise(60_001); // 8 workgroups count, 139 clear
   await expectReference(values, mask);
 });

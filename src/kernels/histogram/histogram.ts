@@ -8,10 +8,13 @@ import { ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../arguments.js';
 import { checkedOptions } from '../moments/checks.js';
 import type { NonFinitePolicy } from '../moments/record.js';
-import { INFINITY_SLOT, LAST_BUCKET, NAN_SLOT, NEGATIVE, SLOTS, bucketValue } from './buckets.js';
+import { INFINITY_SLOT, LAST_BUCKET, NAN_SLOT, NEGATIVE, ORDINARY, SLOTS, bucketValue } from './buckets.js';
 
-/** What a row begins with: says which buckets are meant, should there ever be others. */
-const LAYOUT = 1;
+/** What a row begins with: says which buckets are meant. */
+const LAYOUT = 2;
+/** Rows with this beginning number the buckets from 2⁻³¹ to 2³² only. */
+const NARROW_LAYOUT = 1;
+const NARROW_LAST = ORDINARY.last - ORDINARY.first + 1;
 /** Where a row has what is not finite, and where its pairs of bucket and count begin. */
 const [NAN, POS_INF, NEG_INF, PAIRS] = [1, 2, 3, 4];
 
@@ -28,8 +31,8 @@ export interface QuantileOptions {
 /**
  * How often numbers of each size were selected. Immutable; histograms of anything merge exactly, in any order.
  *
- * Buckets are numbers of seven significant bits from ±2⁻³¹ to ±2³², and zero. An element and its bucket differ by at most
- * 1/129 of the element, or, nearer to zero than 2⁻³¹, by 2⁻³¹; what is beyond ±2³² is counted there.
+ * Buckets are zero and the numbers of seven significant bits in all of float32, subnormal numbers too. An element and its
+ * bucket differ by at most 1/129 of the element.
  */
 export class Histogram {
   /** The histogram of no elements: merging it changes nothing. */
@@ -70,7 +73,7 @@ export class Histogram {
    */
   static fromRow(row: ArrayLike<number>): Histogram {
     const fault = faultOf(row);
-    if (fault === undefined) return new Histogram(Float64Array.from(row));
+    if (fault === undefined) return new Histogram(widened(Float64Array.from(row)));
     throw new ValueError({
       where: 'Histogram.fromRow',
       input: 'row',
@@ -100,8 +103,7 @@ export class Histogram {
    * The number below which a share `q` of the elements lies, as torch.quantile has it: at position q · (n − 1) of the
    * sorted elements, between two of them in proportion.
    *
-   * Each of the two is known to 1/129 of itself, and not known at all beyond ±2³², unless `min` and `max` say more;
-   * with them the first and the last element are exact. Under *propagate*, NaN among the elements gives NaN, and
+   * Each of the two is known to 1/129 of itself; with `min` and `max` the first and the last element are exact. Under *propagate*, NaN among the elements gives NaN, and
    * infinities are the outermost elements; under *ignore* neither counts. NaN if there are no elements.
    *
    * @param q from 0 to 1
@@ -207,6 +209,14 @@ export function histogramOfSlots(slots: ArrayLike<number>, start = 0): Histogram
   ]);
 }
 
+/** A row in the layout of today. */
+function widened(row: Float64Array): Float64Array {
+  if (row[0] === LAYOUT) return row;
+  row[0] = LAYOUT;
+  for (let at = PAIRS; at < row.length; at += 2) row[at]! += Math.sign(row[at]!) * (ORDINARY.first - 1);
+  return row;
+}
+
 /** Adds the counts of two rows, whose buckets ascend. */
 function mergedRow(a: Float64Array, b: Float64Array): Float64Array {
   const merged = new Float64Array(a.length + b.length - PAIRS);
@@ -235,14 +245,17 @@ function faultOf(row: unknown): string | undefined {
   const numbers = row as ArrayLike<unknown>;
   const isCount = (x: unknown): boolean => Number.isSafeInteger(x) && (x as number) >= 0;
   if (numbers.length < PAIRS || numbers.length % 2 !== 0) return `a list of ${numbers.length}`;
-  if (numbers[0] !== LAYOUT) return `a row of layout ${shown(numbers[0])}, which is not ${LAYOUT}`;
+  const [layout] = numbers as readonly unknown[];
+  if (layout !== LAYOUT && layout !== NARROW_LAYOUT)
+    return `a row of layout ${shown(layout)}, which is neither ${NARROW_LAYOUT} nor ${LAYOUT}`;
+  const greatest = layout === LAYOUT ? LAST_BUCKET : NARROW_LAST;
   for (const at of [NAN, POS_INF, NEG_INF]) {
     if (!isCount(numbers[at])) return `the count ${shown(numbers[at])}`;
   }
-  let last = -LAST_BUCKET - 1;
+  let last = -greatest - 1;
   for (let at = PAIRS; at < numbers.length; at += 2) {
     const [bucket, count] = [numbers[at], numbers[at + 1]];
-    if (!Number.isInteger(bucket) || (bucket as number) <= last || (bucket as number) > LAST_BUCKET) {
+    if (!Number.isInteger(bucket) || (bucket as number) <= last || (bucket as number) > greatest) {
       return `the bucket ${shown(bucket)} after ${last}`;
     }
     if (!isCount(count) || count === 0) return `the count ${shown(count)} of bucket ${shown(bucket)}`;

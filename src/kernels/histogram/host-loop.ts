@@ -8,10 +8,9 @@ import { histogramOfSlots } from './histogram.js';
 import type { HistogramKernel } from './request.js';
 
 /** Constants of this module are compiled into the loop, those of another are looked up for every element: 3 × the time. */
-const { INFINITY_BITS, INFINITY_SLOT, LAST_BUCKET, NAN_SLOT, NEGATIVE, SLOTS, base, half, shift } = buckets;
+const { INFINITY_BITS, INFINITY_SLOT, NAN_SLOT, NEGATIVE, NORMAL_BITS, SLOTS, base, half, shift } = buckets;
 
-/** Moves the sign of a float to the bit of `NEGATIVE`. */
-const SIGN_SHIFT = 31 - Math.log2(NEGATIVE);
+const FINITE = INFINITY_BITS - NORMAL_BITS;
 
 /** Elements that are converted to float32 at once. */
 const TILE = 4096;
@@ -83,11 +82,17 @@ const counts: Readonly<Record<MaskForm, Count>> = {
 
 /** The slot of the float32 with these bits. Half of the numbers are negative, so the sign must not be a branch. */
 function slotOf(bits: number): number {
-  const sign = (bits >>> SIGN_SHIFT) & NEGATIVE;
+  const sign = (bits >> 31) & NEGATIVE;
   const magnitude = bits & 0x7fffffff;
-  const bucket = ((magnitude + half) >>> shift) - base;
-  if (bucket >= 1 && bucket <= LAST_BUCKET) return sign + bucket;
-  if (magnitude === 0) return sign;
-  if (magnitude < INFINITY_BITS) return sign + (bucket < 1 ? 1 : LAST_BUCKET);
-  return sign + (magnitude === INFINITY_BITS ? INFINITY_SLOT : NAN_SLOT);
+  if ((magnitude - NORMAL_BITS) >>> 0 < FINITE) return sign + ((magnitude + half) >>> shift) - base;
+  return sign + specialSlot(magnitude);
+}
+
+/** The slot of zero, a subnormal float, an infinity or NaN. */
+function specialSlot(magnitude: number): number {
+  if (magnitude === 0) return 0;
+  if (magnitude >= INFINITY_BITS) return magnitude === INFINITY_BITS ? INFINITY_SLOT : NAN_SLOT;
+  const exponent = 31 - Math.clz32(magnitude);
+  // As the float of the integer has them, with an exponent that begins at 0.
+  return ((magnitude * 2 ** (23 - exponent) + (exponent - 1) * NORMAL_BITS + half) >>> shift) + 1;
 }

@@ -33,8 +33,8 @@ export const histogramKernels: Readonly<Record<BackendName, HistogramKernel>> = 
  * Histograms of the elements that a mask selects, made on the device.
  *
  * Elements outside the mask never matter, whatever they hold. Runs on the backend that holds the tensors, launches in
- * the call (inputs may be disposed in the next line), reads back when awaited: 32 KiB per tensor on `webgpu`, 64 KiB on
- * `tensorflow` with a GPU, however large the tensors; `collect` reads several results at once. Counts are exact, and
+ * the call (inputs may be disposed in the next line), reads back when awaited: 139 KiB per tensor on `webgpu`, 278 KiB
+ * on `tensorflow` with a GPU, however large the tensors; `collect` reads several results at once. Counts are exact, and
  * the same on every backend. Carries no gradient. Any failure is a rejection, never a synchronous throw.
  *
  * @param values a record of tensors of one shape, rank 1 to 4; float32, or int32 and bool, which are counted as the

@@ -10,11 +10,10 @@ import { Histogram } from './histogram.js';
 export function bucketOf(x: number): number {
   const magnitude = Math.abs(x);
   if (magnitude === 0) return 0;
-  if (magnitude < 2 ** -31) return Math.sign(x);
-  let exponent = -31;
-  while (exponent < 32 && magnitude >= 2 ** (exponent + 1)) exponent++;
+  let exponent = -149;
+  while (magnitude >= 2 ** (exponent + 1)) exponent++;
   const inOctave = Math.floor((magnitude / 2 ** exponent) * 64 + 0.5) - 64;
-  return Math.sign(x) * Math.min(1 + (exponent + 31) * 64 + inOctave, 1 + 63 * 64);
+  return Math.sign(x) * (1 + (exponent + 149) * 64 + inOctave);
 }
 
 /**
@@ -29,7 +28,7 @@ export function referenceHistogram(values: ArrayLike<number>, mask?: ArrayLike<n
     finite.set(bucketOf(x), (finite.get(bucketOf(x)) ?? 0) + 1);
   }
   return Histogram.fromRow([
-    1,
+    2,
     selected.filter(Number.isNaN).length,
     selected.filter((x) => x === Infinity).length,
     selected.filter((x) => x === -Infinity).length,

@@ -13,10 +13,11 @@ import {
   IGNORED_SLOT,
   INFINITY_BITS,
   INFINITY_SLOT,
-  LAST_BUCKET,
   NAN_SLOT,
   NEGATIVE,
+  NORMAL_BITS,
   SLOTS,
+  SUBNORMAL,
   base,
   shift,
 } from './buckets.js';
@@ -90,12 +91,15 @@ function slotsOf(ops: OpScope, floats: RawTensor): RawTensor {
   );
   ops.release(bits);
   const bucket = ops.nest((inner) => {
-    const scaled = inner.zip('Mul', magnitude, inner.scalar64(2 ** -shift));
-    const fromFirst = inner.sub(scaled, inner.scalar64(base - 0.5));
-    inner.release(scaled);
-    const notBelow = inner.zip('Maximum', fromFirst, inner.scalar64(1));
-    inner.release(fromFirst);
-    return inner.zip('Minimum', notBelow, inner.scalar64(LAST_BUCKET));
+    // An integer below 2²³ is a float of its own, with the bits that are wanted and a larger exponent.
+    const ofInteger = inner.cast(
+      inner.bitcast(inner.cast(magnitude, RawDtype.float32), RawDtype.int32),
+      RawDtype.float64,
+    );
+    const isSubnormal = inner.compare('Less', magnitude, inner.scalar64(NORMAL_BITS));
+    const aligned = inner.select(isSubnormal, inner.sub(ofInteger, inner.scalar64(SUBNORMAL)), magnitude);
+    const scaled = inner.zip('Mul', aligned, inner.scalar64(2 ** -shift));
+    return inner.sub(scaled, inner.scalar64(base - 0.5));
   });
   const slot = (
     [

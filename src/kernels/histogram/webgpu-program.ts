@@ -5,8 +5,9 @@
  * subnormal numbers for zeros, and does not say how it rounds integers to floats.
  *
  * A workgroup counts in memory of its own and adds what it found to the table, so that a number which half of the tensor
- * equals is not half of a million additions to one word of device memory. Its counters are 16 bits wide, the positive
- * and the negative one of a size in one word: 16 KiB, which every device has.
+ * equals is not half of a million additions to one word of device memory. It has counters for ordinary numbers, zero, NaN
+ * and Infinity, 16 bits wide, the positive and the negative one of a size in one word: 16 KiB, which every device has.
+ * Numbers of other sizes are rare, and counted in the table at once.
  */
 import {
   INFINITY_BITS,
@@ -14,6 +15,8 @@ import {
   LAST_BUCKET,
   NAN_SLOT,
   NEGATIVE,
+  NORMAL_BITS,
+  ORDINARY,
   base,
   half,
   shift,
@@ -24,6 +27,10 @@ export const WORKGROUP = 256;
 
 /** Elements that a workgroup may count before 16 bits overflow, in whole rounds of the workgroup. */
 export const MOST_PER_WORKGROUP = Math.floor((2 ** 16 - 1) / WORKGROUP) * WORKGROUP;
+
+/** Places of ordinary buckets in the memory of a workgroup, behind that of zero; those of NaN and Infinity follow. */
+const OWN_BUCKETS = ORDINARY.last - ORDINARY.first + 1;
+const OWN_PLACES = OWN_BUCKETS + 3;
 
 /**
  * What is in the buffers behind the tensors: tfjs keeps bool as i32, and casts by looking at the same buffer. A mask may
@@ -52,30 +59,41 @@ fn main(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(num_workgroups) groups: vec3<u32>,
 ) {
-  let word = (group.y * groups.x + group.x) * ${WORKGROUP}u + lane;
-  if (word < sizes.x) { tables[word] = 0u; }
+  let first = (group.y * groups.x + group.x) * ${WORKGROUP}u + lane;
+  for (var word = first; word < sizes.x; word += groups.x * groups.y * ${WORKGROUP}u) { tables[word] = 0u; }
 }`;
 }
 
-/** Adds the counts of a window to a table. Bindings: table, values, the mask if there is one, uniforms. */
+/** Adds the counts of a window to a table, or to the part of it that is bound. Bindings: table, values, the mask if there is one, uniforms. */
 export function histogramText({ values, mask, hasOwnTable }: ProgramShape): string {
+  const addToTable = `add(slot + select(0u, ${NEGATIVE}u, is_negative), 1u);`;
   const add = hasOwnTable
-    ? 'atomicAdd(&own[slot], select(1u, 0x10000u, is_negative));'
-    : `atomicAdd(&table[slot + select(0u, ${NEGATIVE}u, is_negative)], 1u);`;
+    ? `let place = own_place(slot);
+    if (place < ${OWN_PLACES}u) { atomicAdd(&own[place], select(1u, 0x10000u, is_negative)); } else { ${addToTable} }`
+    : addToTable;
   return `
-struct Sizes { length: u32, share: u32 };
+struct Sizes { length: u32, share: u32, first_slot: u32 };
 @group(0) @binding(0) var<storage, read_write> table: array<atomic<u32>>;
 @group(0) @binding(1) var<storage, read> values: array<u32>;
 ${mask ? '@group(0) @binding(2) var<storage, read> selection: array<u32>;' : ''}
 @group(0) @binding(${mask ? 3 : 2}) var<uniform> sizes: Sizes;
-${hasOwnTable ? `var<workgroup> own: array<atomic<u32>, ${NEGATIVE}>;` : ''}
+${hasOwnTable ? OWN : ''}
+/** Adds to a slot, if it is among those that are bound. */
+fn add(slot: u32, count: u32) {
+  let at = slot - sizes.first_slot;
+  if (at < arrayLength(&table)) { atomicAdd(&table[at], count); }
+}
 ${BITS[values]}
 /** The slot of the positive float32 with these bits. */
 fn slot_of(magnitude: u32) -> u32 {
   if (magnitude == 0u) { return 0u; }
   if (magnitude > ${INFINITY_BITS}u) { return ${NAN_SLOT}u; }
   if (magnitude == ${INFINITY_BITS}u) { return ${INFINITY_SLOT}u; }
-  return u32(clamp(i32((magnitude + ${half}u) >> ${shift}u) - ${base}, 1, ${LAST_BUCKET}));
+  if (magnitude >= ${NORMAL_BITS}u) { return u32(i32((magnitude + ${half}u) >> ${shift}u) - (${base})); }
+  // A subnormal number is an integer of the smallest one: its bits as a float, with an exponent that begins at 0.
+  let exponent = firstLeadingBit(magnitude);
+  let aligned = (magnitude << (23u - exponent)) - ${NORMAL_BITS}u + (exponent << 23u);
+  return ((aligned + ${half}u) >> ${shift}u) + 1u;
 }
 
 @compute @workgroup_size(${WORKGROUP})
@@ -119,13 +137,27 @@ const BITS: Readonly<Record<ProgramShape['values'], string>> = {
 }`,
 };
 
+const OWN = `
+var<workgroup> own: array<atomic<u32>, ${OWN_PLACES}>;
+/** Where a workgroup counts a slot; nowhere if that is beyond its memory. */
+fn own_place(slot: u32) -> u32 {
+  if (slot == 0u) { return 0u; }
+  if (slot > ${LAST_BUCKET}u) { return slot - ${LAST_BUCKET}u + ${OWN_BUCKETS}u; }
+  return select(${OWN_PLACES}u, slot - ${ORDINARY.first - 1}u, slot >= ${ORDINARY.first}u && slot <= ${ORDINARY.last}u);
+}
+/** The slot that is counted at a place. */
+fn slot_at(place: u32) -> u32 {
+  if (place == 0u) { return 0u; }
+  return place + select(${ORDINARY.first - 1}u, ${LAST_BUCKET - OWN_BUCKETS}u, place > ${OWN_BUCKETS}u);
+}`;
+
 const ADD_UP = `
   workgroupBarrier();
-  for (var word = lane; word < ${NEGATIVE}u; word += ${WORKGROUP}u) {
-    let both = atomicLoad(&own[word]);
+  for (var place = lane; place < ${OWN_PLACES}u; place += ${WORKGROUP}u) {
+    let both = atomicLoad(&own[place]);
     let positive = both & 0xffffu;
     let negative = both >> 16u;
-    if (positive > 0u) { atomicAdd(&table[word], positive); }
-    if (negative > 0u) { atomicAdd(&table[word + ${NEGATIVE}u], negative); }
+    if (positive > 0u) { add(slot_at(place), positive); }
+    if (negative > 0u) { add(slot_at(place) + ${NEGATIVE}u, negative); }
   }
 `;

@@ -34,7 +34,9 @@ export const webgpuHistograms: HistogramKernel = (request) => {
   try {
     clear(device, tables);
     request.values.forEach((_, k) => {
-      for (const window of windowsOf(request.size, device)) launch(device, request, tables, k, window);
+      for (const window of windowsOf(request.size, device)) {
+        for (const part of windowsOf(SLOTS, device)) launch(device, request, tables, k, window, part);
+      }
     });
   } catch (error) {
     device.release(tables);
@@ -47,17 +49,18 @@ export const webgpuHistograms: HistogramKernel = (request) => {
 };
 
 function clear(device: WebGpuDevice, tables: DeviceBuffer): void {
-  const words = tables.size / WORD_BYTES;
-  device.launch({
-    key: 'tensortally histogram clear',
-    text: clearText,
-    bindings: [{ source: tables }],
-    uniforms: Uint32Array.of(words, 0, 0, 0),
-    workgroups: device.gridOf(Math.ceil(words / WORKGROUP)),
-  });
+  for (const { first, length } of windowsOf(tables.size / WORD_BYTES, device)) {
+    device.launch({
+      key: 'tensortally histogram clear',
+      text: clearText,
+      bindings: [{ source: tables, offset: first * WORD_BYTES, size: length * WORD_BYTES }],
+      uniforms: Uint32Array.of(length, 0, 0, 0),
+      workgroups: device.gridOf(Math.ceil(length / WORKGROUP)),
+    });
+  }
 }
 
-/** Elements of a tensor that one binding shows. */
+/** Elements of a tensor, or slots of a table, that one binding shows. */
 interface Window {
   readonly first: number;
   readonly length: number;
@@ -74,13 +77,14 @@ function windowsOf(size: number, { limits }: WebGpuDevice): Window[] {
   }));
 }
 
-/** Adds the elements of a window of tensor `k` to table `k`. */
+/** Adds the elements of a window of tensor `k` to a part of table `k`. */
 function launch(
   device: WebGpuDevice,
   { values, mask }: HistogramRequest,
   tables: DeviceBuffer,
   k: number,
   { first, length }: Window,
+  slots: Window,
 ): void {
   const part = (source: TensorInfo, type: BufferType) => {
     const perWord = type === 'bits' ? WORD_BYTES * BYTE_BITS : 1;
@@ -99,11 +103,11 @@ function launch(
     key: `tensortally histogram ${JSON.stringify(shape)}`,
     text: () => histogramText(shape),
     bindings: [
-      { source: tables, offset: k * TABLE_BYTES, size: TABLE_BYTES },
+      { source: tables, offset: k * TABLE_BYTES + slots.first * WORD_BYTES, size: slots.length * WORD_BYTES },
       part(values[k]!, shape.values),
       ...(mask ? [part(mask.tensor, shape.mask!)] : []),
     ],
-    uniforms: Uint32Array.of(length, share, 0, 0),
+    uniforms: Uint32Array.of(length, share, slots.first, 0),
     workgroups: device.gridOf(Math.ceil(length / share)),
   });
 }

@@ -104,6 +104,7 @@ class Lowering {
   readonly #nodes: readonly ProgramNode[];
   readonly #inputs: ReadonlyMap<string, RawTensor>;
   readonly #dtype: RawDtype;
+  readonly #hasSigns: boolean;
   readonly #values = new Map<number, RawTensor>();
 
   constructor(
@@ -116,6 +117,7 @@ class Lowering {
     this.#nodes = nodes;
     this.#inputs = inputs;
     this.#dtype = dtype;
+    this.#hasSigns = nodes.some(({ op }) => op === 'divide');
   }
 
   /** The numbers of the `wanted` nodes. What no later node uses is deleted on the way. */
@@ -162,10 +164,36 @@ class Lowering {
     }
     const map = MAPS[node.op];
     if (map !== undefined) return ops.map(map, this.#number(a));
+    if (node.op === 'min' || node.op === 'max') return this.#extreme(node.op, a, b);
     const zip = ZIPS[node.op];
     if (zip !== undefined) return ops.zip(zip, this.#number(a), this.#number(b));
     // Stays bool until somebody counts with it: a select takes it as it is.
     return ops.compare(COMPARISONS[node.op]!, this.#number(a), this.#number(b));
+  }
+
+  /** The smaller or larger of two. Which of two zeros TensorFlow takes is not said, and only a division tells. */
+  #extreme(op: 'min' | 'max', a: number, b: number): RawTensor {
+    const [x, y] = [this.#number(a), this.#number(b)];
+    const zip = ZIPS[op]!;
+    if (!this.#hasSigns || this.#isNotZero(a) || this.#isNotZero(b)) return this.#ops.zip(zip, x, y);
+    return this.#ops.nest((ops) => {
+      // 0 + −0 is 0, the larger; the smaller by turning both around.
+      const zero =
+        op === 'max'
+          ? ops.zip('AddV2', x, y)
+          : ops.map('Neg', ops.zip('AddV2', ops.map('Neg', x), ops.map('Neg', y)));
+      const areZero = ops.compare(
+        'Equal',
+        ops.zip('Maximum', ops.map('Abs', x), ops.map('Abs', y)),
+        this.#constant(0),
+      );
+      return ops.select(areZero, zero, ops.zip(zip, x, y));
+    });
+  }
+
+  #isNotZero(index: number): boolean {
+    const node = this.#nodes[index]!;
+    return node.op === 'constant' && node.value !== 0;
   }
 
   #constant(value: number): RawTensor {

@@ -26,7 +26,7 @@ export type WgslFunction =
   | 'log4'
   | 'log1p4';
 
-type Part = WgslFunction | 'nan4' | 'isNan4' | 'power4' | 'nearZero4' | 'logOf4';
+type Part = WgslFunction | 'nan4' | 'isNan4' | 'power4' | 'nearZero4' | 'logOf4' | 'withSign4';
 
 /** Text of the functions in `names` and of all that they need, each once. */
 export function functionsText(names: Iterable<WgslFunction>): string {
@@ -129,12 +129,19 @@ fn divide4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
   min4: {
     needs: ['nan4', 'ordered4'],
     text: `
-fn min4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return select(nan4(), select(b, a, a < b), ordered4(a, b)); }`,
+// Of zeros, −0 is the smaller.
+fn min4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+  let either = bitcast<vec4<f32>>(bitcast<vec4<u32>>(a) | bitcast<vec4<u32>>(b));
+  return select(nan4(), select(select(b, a, a < b), either, a == b), ordered4(a, b));
+}`,
   },
   max4: {
     needs: ['nan4', 'ordered4'],
     text: `
-fn max4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return select(nan4(), select(b, a, a > b), ordered4(a, b)); }`,
+fn max4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+  let both = bitcast<vec4<f32>>(bitcast<vec4<u32>>(a) & bitcast<vec4<u32>>(b));
+  return select(nan4(), select(select(b, a, a > b), both, a == b), ordered4(a, b));
+}`,
   },
   sqrt4: {
     needs: ['nan4'],
@@ -175,11 +182,19 @@ fn nearZero4(x: vec4<f32>) -> vec4<f32> {
   return x * x * ${polynomial('x', NEAR_ZERO)};
 }`,
   },
+  withSign4: {
+    needs: [],
+    text: `
+// y with the sign of x, for functions that have it: sums lose that of −0.
+fn withSign4(y: vec4<f32>, x: vec4<f32>) -> vec4<f32> {
+  return bitcast<vec4<f32>>(bitcast<vec4<u32>>(y) | (bitcast<vec4<u32>>(x) & vec4<u32>(0x80000000u)));
+}`,
+  },
   expm14: {
-    needs: ['exp4', 'nearZero4'],
+    needs: ['exp4', 'nearZero4', 'withSign4'],
     text: `
 fn expm14(x: vec4<f32>) -> vec4<f32> {
-  return select(exp4(x) - 1.0, x + nearZero4(x), abs(x) <= vec4<f32>(1.0));
+  return withSign4(select(exp4(x) - 1.0, x + nearZero4(x), abs(x) <= vec4<f32>(1.0)), x);
 }`,
   },
   expm1Residual4: {
@@ -218,7 +233,7 @@ fn log4(x: vec4<f32>) -> vec4<f32> {
 }`,
   },
   log1p4: {
-    needs: ['hidden', 'nan4', 'logOf4'],
+    needs: ['hidden', 'nan4', 'logOf4', 'withSign4'],
     text: `
 fn log1p4(x: vec4<f32>) -> vec4<f32> {
   let bits = bitcast<vec4<u32>>(x);
@@ -236,7 +251,7 @@ fn log1p4(x: vec4<f32>) -> vec4<f32> {
   let lost = select(held - (hidden(u) - 1.0), 1.0 - (hidden(u) - held), held >= vec4<f32>(1.0)) / u;
   let f = select(mantissa, held, isSmall);
   let k = select(exponent, vec4<f32>(0.0), isSmall);
-  let y = select(nan4(), logOf4(f, k, select(lost, vec4<f32>(0.0), isSmall)), isUsable);
+  let y = select(nan4(), withSign4(logOf4(f, k, select(lost, vec4<f32>(0.0), isSmall)), x), isUsable);
   let infinity = vec4<u32>(uniforms.infinityBits);
   let ofMinusOne = bitcast<vec4<f32>>(infinity | vec4<u32>(0x80000000u));
   return select(select(y, ofMinusOne, bits == vec4<u32>(0xbf800000u)), bitcast<vec4<f32>>(infinity), isInfinity);

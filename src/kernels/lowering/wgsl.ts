@@ -107,6 +107,8 @@ function constantText(value: number): string {
       ? 'bitcast<f32>(uniforms.infinityBits)'
       : 'bitcast<f32>(uniforms.infinityBits | 0x80000000u)';
   }
+  // A zero that the compiler cannot know: it may take x + 0 for x, which is not so for −0.
+  if (nearest === 0) return `bitcast<f32>(uniforms.noBits${Object.is(nearest, -0) ? ' | 0x80000000u' : ''})`;
   // Not a decimal: what a compiler makes of one, of −0 above all, is its own affair.
   const [bits] = new Uint32Array(Float32Array.of(nearest).buffer);
   return `bitcast<f32>(0x${bits!.toString(16)}u)`;

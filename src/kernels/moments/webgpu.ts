@@ -121,7 +121,8 @@ function launchPass(
   const records = device.acquire(group.channels.length * units * RECORD_BYTES);
   try {
     device.launch({
-      key: `tensortally moments ${JSON.stringify(shape)}`,
+      // JSON has no −0.
+      key: `tensortally moments ${JSON.stringify(shape, (_, x: unknown) => (Object.is(x, -0) ? '-0' : x))}`,
       text: () => passText(shape),
       bindings: [
         { source: records },

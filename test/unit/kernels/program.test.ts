@@ -69,8 +69,8 @@ describe('folding', () => {
   });
 
   test.each([
-    ['a + 0', e.add('a', 0)],
-    ['0 + a', e.add(0, 'a')],
+    ['a + −0', e.add('a', -0)],
+    ['−0 + a', e.add(-0, 'a')],
     ['a − 0', e.subtract('a', 0)],
     ['a · 1', e.multiply('a', 1)],
     ['1 · a', e.multiply(1, 'a')],
@@ -82,10 +82,44 @@ describe('folding', () => {
     expect(compile([expression]).nodes).toEqual([{ op: 'input', name: 'a' }]);
   });
 
+  const signed: Readonly<Record<string, e.Expression>> = {
+    '−0 + 0': e.add(-0, 0),
+    'a + 0': e.add('a', 0),
+    'a − −0': e.subtract('a', -0),
+    '0 + a': e.add(0, 'a'),
+    'a + −0': e.add('a', -0),
+    'a − 0': e.subtract('a', 0),
+    'exp(a) − 1': e.subtract(e.exp('a'), 1),
+    '−1 + exp(a)': e.add(-1, e.exp('a')),
+    'expm1(a)': e.expm1('a'),
+    'expm1(a) − a': e.subtract(e.expm1('a'), 'a'),
+    'exp(a) − 1 − a': e.subtract(e.subtract(e.exp('a'), 1), 'a'),
+    'exp(a) − a − 1': e.subtract(e.subtract(e.exp('a'), 'a'), 1),
+    'log(1 + a)': e.log(e.add(1, 'a')),
+    'log1p(a)': e.log1p('a'),
+    'a · 1': e.multiply('a', 1),
+    'a / 1': e.divide('a', 1),
+    'a · −1': e.multiply('a', -1),
+    '0 − a': e.subtract(0, 'a'),
+    'min(a, 0)': e.min('a', 0),
+    'max(a, −0)': e.max('a', -0),
+  };
+  test.each(Object.entries(signed))('keeps the sign of zero of %s', (_name, of) => {
+    const inverse = e.divide(1, of);
+    const program = compile([inverse]);
+    for (const a of [0, -0]) {
+      const read = (): number => a;
+      expect(run(program, read)[0], `a = ${Object.is(a, -0) ? '−0' : '0'}`).toBe(e.evaluate(inverse, read));
+    }
+  });
+
   test.each([
     ['a · 0, for a may be NaN', e.multiply('a', 0), 'multiply'],
     ['a − a, for a may be infinite', e.subtract('a', 'a'), 'subtract'],
     ['0 − a', e.subtract(0, 'a'), 'subtract'],
+    ['a + 0, for a may be −0', e.add('a', 0), 'add'],
+    ['0 + a, for a may be −0', e.add(0, 'a'), 'add'],
+    ['a − −0, for a may be −0', e.subtract('a', -0), 'subtract'],
     ['1 / a', e.divide(1, 'a'), 'divide'],
   ])('but not %s', (_name, expression, op) => {
     expect(ops(expression).at(-1)).toBe(op);

@@ -145,6 +145,11 @@ export function prepareExponentials(zero: f64): void {
   return f64x2.mul(f64x2.mul(power, powerOfTwo(half)), powerOfTwo(i32x4.sub(k, half)));
 }
 
+/** y with the sign of x, for functions that have it: sums lose that of −0. */
+/* @inline */ function withSign(y: v128, x: v128): v128 {
+  return v128.or(y, v128.and(x, f64x2.splat(-0.0)));
+}
+
 /** e^x − 1. */
 /* @inline */ export function expm1Pair(x: v128): v128 {
   const held = clampPair(x, expm1Low, expm1High);
@@ -152,7 +157,7 @@ export function prepareExponentials(zero: f64): void {
   const r = reduced(held, k);
   const r2 = f64x2.mul(r, r);
   const scale = powerOfTwo(k);
-  const near = f64x2.add(f64x2.mul(scale, plus(r, tail(r, r2), r2)), f64x2.sub(scale, one));
+  const near = withSign(f64x2.add(f64x2.mul(scale, plus(r, tail(r, r2), r2)), f64x2.sub(scale, one)), x);
   const isLarge = f64x2.gt(x, expm1High);
   return v128.any_true(isLarge) ? v128.bitselect(farExp(x), near, isLarge) : near;
 }
@@ -216,5 +221,5 @@ function specialLog(x: v128): v128 {
   // What rounding took from 1 + x, to first order; 0 and Infinity have lost nothing.
   const lost = f64x2.div(f64x2.sub(x, f64x2.sub(u, one)), u);
   const isProper = v128.and(f64x2.ne(u, f64x2.splat(0)), f64x2.ne(u, infinity));
-  return f64x2.add(log, v128.and(lost, isProper));
+  return withSign(f64x2.add(log, v128.and(lost, isProper)), x);
 }
