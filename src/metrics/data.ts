@@ -25,6 +25,8 @@ import { type Metrics, fraction, meanMaxMin, momentsOf } from './statistics.js';
 export interface LengthCaps {
   /** The cap on response tokens; default the width T of the response part. */
   readonly maxResponseLength?: number | undefined;
+  /** The cap on prompt tokens; default the width of the prompt part, which an attention mask tells. */
+  readonly maxPromptLength?: number | undefined;
   /** The cap on prompt and response tokens together, as of the model's context; default none. */
   readonly maxModelLength?: number | undefined;
 }
@@ -68,6 +70,7 @@ export function dataMetrics(batch: RolloutBatch, options: DataMetricsOptions = {
   assertOptions(WHERE, options, {
     useCritic: 'boolean',
     maxResponseLength: 'any',
+    maxPromptLength: 'any',
     maxModelLength: 'any',
     semantics: 'any',
   });
@@ -98,9 +101,11 @@ export function dataPlan(
   options: DataMetricsOptions = {},
   where = WHERE,
 ): PartialPlan<(lengths: KnownLengths) => Metrics> {
-  const { useCritic, semantics = 'recommended', maxResponseLength, maxModelLength } = options;
+  const { useCritic, semantics = 'recommended' } = options;
+  const { maxResponseLength, maxPromptLength, maxModelLength } = options;
   assertSemantics(where, semantics);
   assertCap(where, 'maxResponseLength', maxResponseLength);
+  assertCap(where, 'maxPromptLength', maxPromptLength);
   assertCap(where, 'maxModelLength', maxModelLength);
   const response = responsePlan(batch, rows, useCritic !== false, semantics);
   return {
@@ -109,7 +114,7 @@ export function dataPlan(
       ...response,
       finish: (found) => {
         const tables = response.finish(found);
-        const settings = { semantics, maxResponseLength, maxModelLength };
+        const settings = { semantics, maxResponseLength, maxPromptLength, maxModelLength };
         return (lengths) => dataMetricsOf(tables, rowFacts(batch, lengths), settings);
       },
     },
@@ -243,7 +248,7 @@ function lengthMetrics(facts: RowFacts, caps: LengthCaps): Metrics {
   const { prompt, response } = facts.lengths;
   return {
     ...(response && responseLengthMetrics(response, facts, caps)),
-    ...(prompt && promptLengthMetrics(prompt, facts)),
+    ...(prompt && promptLengthMetrics(prompt, facts, caps)),
   };
 }
 
@@ -270,11 +275,18 @@ function responseLengthMetrics(
   };
 }
 
-function promptLengthMetrics(prompt: Float64Array, { promptWidth: width }: RowFacts): Metrics {
+function promptLengthMetrics(
+  prompt: Float64Array,
+  { promptWidth: width }: RowFacts,
+  { maxPromptLength: cap }: LengthCaps,
+): Metrics {
+  const isKnown = cap !== undefined || width !== undefined;
   return {
     ...meanMaxMin('prompt_length', momentsOf(prompt)),
     // Without an attention mask nobody knows how wide the prompts were padded.
-    'prompt_length/clip_ratio': width === undefined ? NaN : fraction(prompt, (n) => n === width),
+    'prompt_length/clip_ratio': isKnown
+      ? fraction(prompt, (n) => (cap === undefined ? n === width : n >= cap))
+      : NaN,
   };
 }
 

@@ -21,6 +21,7 @@ import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import { type NamedMask, withExistingTokens } from './existing-tokens.js';
 import { type Plan, type PlanTables, plan, runPlans } from './plan.js';
 import { responseShape } from './response-windows.js';
+import { isOneNumber } from './rounding.js';
 import { type Metrics, meanMaxMin, momentsOf } from './statistics.js';
 
 /** What names a group: verl's `uid` of the prompt, or a number. */
@@ -28,7 +29,10 @@ export type GroupId = string | number;
 
 /** Options of `computeGroupMetrics`. */
 export interface GroupMetricsOptions {
-  /** A row is right if its score is above this, wrong if not. Default 0.5, between the scores 0 and 1 (or −1 and 1). */
+  /**
+   * A row is right if its score is above this by more than float32 rounding, wrong if not. Default 0.5, between the scores
+   * 0 and 1 (or −1 and 1).
+   */
   readonly rightAbove?: number | undefined;
 }
 
@@ -62,11 +66,15 @@ export function groupMoments(values: ArrayLike<number>, groups: ArrayLike<GroupI
  * Rows are those with a token in the response, and of a row counts the sum over its tokens: those of attention_mask
  * (without one, of response_mask), and those before its response_length if the batch has that column.
  * - `group/count`, `group/size/{mean,max,min}`: groups, and rows per group
+ * - `group/singleton_count`: groups of one row, which have nothing to be compared with
  * - `group/reward_mean/{mean,max,min}`: over groups, of the mean of token_level_rewards
  * - `group/reward_std/{mean,max,min}`: over groups of two rows or more, of their unbiased standard deviation
- * - `group/zero_std_ratio`: fraction of those groups in which all rewards are equal
- * - `group/all_right_ratio`, `group/all_wrong_ratio`: fraction of groups whose rows all score (token_level_scores)
- *   above `rightAbove`, or all not above it
+ * - `group/zero_std_ratio`: fraction of those groups in which all rewards are equal but for float32 rounding: they are
+ *   apart by at most 2⁻²¹ of √Σr², over the tokens of a row. So .1 + .9 and .3 + .7 are one reward
+ * - `group/all_right_ratio`, `group/all_wrong_ratio`: fraction of those groups whose rows all score (token_level_scores)
+ *   above `rightAbove`, by more than such rounding, or all do not
+ *
+ * A share is NaN where a row of the groups that it is about has a NaN in what is compared.
  *
  * Pass all rows of a group: statistics of groups cut by a micro-batch or a rank are those of other groups.
  *
@@ -146,24 +154,45 @@ export function groupMetricsOf(
 ): Metrics {
   const produced = Array.from(rewards, ({ count }) => count > 0);
   const keptIds = ids.filter((_id, row) => produced[row]);
-  const sumsOf = (table: typeof rewards): number[] =>
-    Array.from(RowMoments.fromTable(table).sum.filter((_sum, row) => produced[row]));
-  const byReward = [...groupMoments(sumsOf(rewards), keptIds).values()];
-  const byScore = [...groupMoments(sumsOf(scores), keptIds).values()];
-  const compared = byReward.filter(({ count }) => count > 1);
+  const ofRows = (values: Float64Array): Moments[] => {
+    const kept = values.filter((_value, row) => produced[row]);
+    return [...groupMoments(kept, keptIds).values()];
+  };
+  const isCompared = ({ count }: Moments): boolean => count > 1;
+  const byReward = ofRows(RowMoments.fromTable(rewards).sum);
+  const compared = byReward.filter(isCompared);
+  const byScore = ofRows(RowMoments.fromTable(scores).sum).filter(isCompared);
+  const normsOf = (table: typeof rewards): number[] =>
+    ofRows(Float64Array.from(table, normOf))
+      .filter(isCompared)
+      .map(({ max }) => max);
+  const [ofRewards, ofScores] = [normsOf(rewards), normsOf(scores)];
+  const isAbove = (score: number, group: number): boolean =>
+    score > rightAbove && !isOneNumber(rightAbove, score, Math.max(ofScores[group]!, Math.abs(rightAbove)));
   return {
     'group/count': byReward.length,
+    'group/singleton_count': byReward.length - compared.length,
     ...meanMaxMin('group/size', momentsOf(byReward.map(({ count }) => count))),
     ...meanMaxMin('group/reward_mean', momentsOf(byReward.map(({ mean }) => mean))),
     ...meanMaxMin('group/reward_std', momentsOf(compared.map((group) => group.std()))),
-    'group/zero_std_ratio': share(compared, ({ min, max }) => min === max),
-    'group/all_right_ratio': share(byScore, ({ min }) => min > rightAbove),
-    'group/all_wrong_ratio': share(byScore, ({ max }) => max <= rightAbove),
+    'group/zero_std_ratio': share(compared, ({ min, max }, i) => isOneNumber(min, max, ofRewards[i])),
+    'group/all_right_ratio': share(byScore, ({ min }, i) => isAbove(min, i)),
+    'group/all_wrong_ratio': share(byScore, ({ max }, i) => !isAbove(max, i)),
   };
 }
 
-/** Fraction of groups for which `holds`; NaN for none. */
-function share(groups: readonly Moments[], holds: (group: Moments) => boolean): number {
+/**
+ * √Σx² of a row: what its sum is rounded relative to. The terms have been rounded each for itself, so their errors add up
+ * as their squares do; where they cancel, as 5.1 − 4.1 does, the sum is smaller than its error allows.
+ */
+function normOf(row: MomentsRow): number {
+  const { count, m2, mean } = new Moments(row);
+  return Math.sqrt(m2 + count * mean * mean);
+}
+
+/** Fraction of groups for which `holds`; NaN for none, and where nobody knows of one. */
+function share(groups: readonly Moments[], holds: (group: Moments, index: number) => boolean): number {
+  if (groups.some(({ nan }) => nan > 0)) return NaN;
   return groups.filter(holds).length / groups.length;
 }
 

@@ -10,6 +10,11 @@ import { type Metrics, momentsOf, total } from './statistics.js';
 export interface MoeMetricsOptions {
   /** E: experts of a layer that tokens are routed to. */
   readonly numExperts: number;
+  /**
+   * `[B, P + T]` or `[B, T]`: which tokens there are; every non-zero element selects. Without it nothing follows the last
+   * token of `responseMask`, so pass it where tool output can end a row.
+   */
+  readonly attentionMask?: tf.Tensor | undefined;
 }
 
 const WHERE = 'computeMoeMetrics';
@@ -19,7 +24,9 @@ const WHERE = 'computeMoeMetrics';
  * on average, is from an even load: c·E / Σc − 1 for an expert that c tokens were routed to (of `avg_vio` the absolute
  * value); and `rollout/moe/{max,min,avg}_vio/{max,avg}` over layers. 0 is an even load, E − 1 all tokens on one expert.
  *
- * Of every row the last token of the mask is left out: it was sampled, and no expert ever saw it.
+ * Experts see a token when the next one is sampled, so the last token of a row is left out: it was sampled, and no expert
+ * ever saw it. With `attentionMask` that is the last token that there is: where tool output follows what the policy wrote,
+ * all that it wrote counts.
  *
  * @param routedExperts int32 `[B, P + T, layers, k]`: the experts of every token, 0 to E − 1; prompts are not counted
  * @param responseMask `[B, T]`; every non-zero element selects
@@ -36,10 +43,12 @@ export async function computeMoeMetrics(
   options: MoeMetricsOptions,
 ): Promise<Metrics> {
   const experts = expertsOf(options);
+  const { attentionMask } = options;
   assertShapes(routedExperts, responseMask);
+  if (attentionMask !== undefined) assertAttention(routedExperts, responseMask, attentionMask);
   const layers = routedExperts.shape[2]!;
   assertCountable(layers, experts);
-  const loads = await countsOf(routedExperts, responseMask, experts);
+  const loads = await countsOf({ routedExperts, responseMask, attentionMask }, experts);
   const [negative, beyond] = loads.subarray(layers * experts) as unknown as [number, number];
   if (negative > 0) {
     throw new ValueError({
@@ -102,14 +111,19 @@ function assertCountable(layers: number, experts: number): void {
 /** Choices that are counted at once: float32 counts are exact up to here, and what a part takes on the way is bounded. */
 const MOST_COUNTED = 2 ** 24;
 
+interface MoeTensors {
+  readonly routedExperts: tf.Tensor;
+  readonly responseMask: tf.Tensor;
+  readonly attentionMask: tf.Tensor | undefined;
+}
+
 /**
  * Tokens by layer and expert, one after the other, then those routed to an expert below 0, and to one that there is not.
  *
  * An expert's place among those of all layers makes one count of it all.
  */
 async function countsOf(
-  routedExperts: tf.Tensor,
-  responseMask: tf.Tensor,
+  { routedExperts, responseMask, attentionMask }: MoeTensors,
   experts: number,
 ): Promise<Float64Array> {
   const [rows, width, layers, choices] = routedExperts.shape as [number, number, number, number];
@@ -120,6 +134,7 @@ async function countsOf(
   const named = [
     { name: 'routedExperts', tensor: routedExperts },
     { name: 'responseMask', tensor: responseMask },
+    ...(attentionMask === undefined ? [] : [{ name: 'options.attentionMask', tensor: attentionMask }]),
   ];
   const rowsAtOnce = Math.max(1, Math.floor(MOST_COUNTED / (cols * layers * choices)));
   const packed = tidyWhere(WHERE, named, () => {
@@ -130,7 +145,9 @@ async function countsOf(
       const part = tf.tidy(() => {
         const ids = tf.slice(routedExperts, [row, width - cols, 0, 0], [own, cols, layers, choices]);
         const mask = tf.slice(responseMask, [row, 0], [own, cols]);
-        return countPart(ids, withoutLast(mask), experts, places);
+        const from = (attentionMask?.shape[1] ?? 0) - cols;
+        const attended = attentionMask && tf.slice(attentionMask, [row, from], [own, cols]);
+        return countPart(ids, withoutLast(mask, attended), experts, places);
       });
       parts.push(part);
     }
@@ -145,11 +162,12 @@ async function countsOf(
   return counts;
 }
 
-/** The mask without the last selected token of every row. */
-function withoutLast(mask: tf.Tensor): tf.Tensor {
+/** The mask without the token of every row that none follows: none of the mask, nor of those attended. */
+function withoutLast(mask: tf.Tensor, attended: tf.Tensor | undefined): tf.Tensor {
   const selected = selectionOf(mask);
+  const existing = attended === undefined ? selected : tf.logicalOr(selected, selectionOf(attended));
   const positions = tf.add(tf.zeros(mask.shape), tf.expandDims(tf.range(0, mask.shape[1]!, 1, 'float32'), 0));
-  const last = tf.max(tf.where(selected, positions, -1), 1, true);
+  const last = tf.max(tf.where(existing, positions, -1), 1, true);
   return tf.logicalAnd(selected, tf.less(positions, last));
 }
 
@@ -188,7 +206,7 @@ function expertsOf(options: MoeMetricsOptions): number {
       remedy: 'pass { numExperts }',
     });
   }
-  assertOptions(WHERE, options, { numExperts: 'any' });
+  assertOptions(WHERE, options, { numExperts: 'any', attentionMask: 'any' });
   const { numExperts } = options;
   if (Number.isSafeInteger(numExperts) && numExperts > 0) return numExperts;
   throw new ValueError({
@@ -197,6 +215,20 @@ function expertsOf(options: MoeMetricsOptions): number {
     expected: 'a whole number of experts, 1 or more',
     received: kindOf(numExperts),
     remedy: 'pass the number of routed experts of a layer',
+  });
+}
+
+function assertAttention(routedExperts: tf.Tensor, responseMask: tf.Tensor, attentionMask: tf.Tensor): void {
+  assertNumericTensor(WHERE, 'options.attentionMask', attentionMask);
+  const { rank, shape } = attentionMask;
+  const widths = [routedExperts.shape[1], responseMask.shape[1]];
+  if (rank === 2 && shape[0] === responseMask.shape[0] && widths.includes(shape[1])) return;
+  throw new ShapeError({
+    where: WHERE,
+    input: 'options.attentionMask',
+    expected: `[batch, prompt + response] = [${responseMask.shape[0]}, ${widths[0]}], or the shape of responseMask`,
+    received: `[${shape.join(', ')}]`,
+    remedy: 'pass the attention mask of the same batch',
   });
 }
 

@@ -43,6 +43,7 @@ test('group metrics of a batch by hand', async () => {
   const rows = [rowOf([0, 1]), rowOf([0, 0, 0]), rowOf([1]), rowOf([0, 1]), rowOf([0]), rowOf([0.5, 0.25])];
   expect(await metricsOf(rows, ['a', 'a', 'b', 'b', 'c', 'd'])).toEqual({
     'group/count': 4,
+    'group/singleton_count': 2,
     'group/size/mean': 1.5,
     'group/size/max': 2,
     'group/size/min': 1,
@@ -54,9 +55,10 @@ test('group metrics of a batch by hand', async () => {
     'group/reward_std/mean': Math.SQRT1_2 / 2,
     'group/reward_std/max': Math.SQRT1_2,
     'group/reward_std/min': 0,
+    // of a and b
     'group/zero_std_ratio': 0.5,
     'group/all_right_ratio': 0.5,
-    'group/all_wrong_ratio': 0.25,
+    'group/all_wrong_ratio': 0,
   });
 });
 
@@ -95,8 +97,61 @@ test('groups of one have no spread to speak of', async () => {
     'group/count': 2,
     'group/reward_mean/mean': 0.5,
     'group/reward_std/mean': NaN,
+    'group/singleton_count': 2,
     'group/zero_std_ratio': NaN,
+    'group/all_right_ratio': NaN,
+    'group/all_wrong_ratio': NaN,
+  });
+});
+
+test('shares are over groups of two rows or more: a group of one is counted, and not compared', async () => {
+  const rows = [rowOf([1]), rowOf([1]), rowOf([0]), rowOf([0]), rowOf([0]), rowOf([NaN])];
+  expect(await metricsOf(rows, ['a', 'a', 'b', 'b', 'c', 'd'])).toMatchObject({
+    'group/count': 4,
+    'group/singleton_count': 2,
+    'group/zero_std_ratio': 1,
     'group/all_right_ratio': 0.5,
+    'group/all_wrong_ratio': 0.5,
+  });
+});
+
+test.each([
+  [
+    'sums in other orders',
+    [
+      [0.1, 0.9],
+      [1, 0],
+      [0.3, 0.7],
+      [0.5, 0.5],
+    ],
+  ],
+  ['parts that cancel', [[5.1, -4.1], [1], [33.3, -32.3], [0.7, 0.3]]],
+  ['many small parts', [Array<number>(9).fill(1 / 9), [1]]],
+  ['far from 1', [[1e6 / 3, 2e6 / 3], [1e6]]],
+])('rewards that are one but for float32 rounding have no spread: %s', async (_what, rewards) => {
+  const rows = rewards.map((ofRow) => rowOf(ofRow));
+  const metrics = await metricsOf(
+    rows,
+    rows.map(() => 'a'),
+  );
+  expect(metrics['group/zero_std_ratio']).toBe(1);
+});
+
+test.each([
+  ['a millionth', [[1], [1 + 1e-6]]],
+  ['tiny rewards', [[1e-20], [-1e-20]]],
+  ['tiny rewards of one sign', [[1e-20], [1.001e-20]]],
+  ['infinities', [[Infinity], [-Infinity]]],
+])('rewards that differ by more have a spread: %s', async (_what, rewards) => {
+  const rows = rewards.map((ofRow) => rowOf(ofRow));
+  expect((await metricsOf(rows, [1, 1]))['group/zero_std_ratio']).toBe(0);
+});
+
+test('a score that reaches the threshold by rounding is not above it', async () => {
+  const rows = [rowOf([0.2, 0.3]), rowOf([0.1, 0.4])];
+  expect(await metricsOf(rows, [1, 1])).toMatchObject({
+    'group/all_right_ratio': 0,
+    'group/all_wrong_ratio': 1,
   });
 });
 
@@ -115,22 +170,22 @@ test('right and wrong are told by the scores, spread by the rewards', async () =
   });
 });
 
-test('a reward that is NaN shows, and is neither right nor wrong', async () => {
+test('a reward that is NaN makes every share NaN: whether it is right or wrong is not known', async () => {
   const rows = [rowOf([NaN]), rowOf([0]), rowOf([1]), rowOf([1])];
   expect(await metricsOf(rows, ['a', 'a', 'b', 'b'])).toMatchObject({
     'group/reward_mean/mean': NaN,
     'group/reward_std/mean': NaN,
-    'group/zero_std_ratio': 0.5,
-    'group/all_right_ratio': 0.5,
-    'group/all_wrong_ratio': 0,
+    'group/zero_std_ratio': NaN,
+    'group/all_right_ratio': NaN,
+    'group/all_wrong_ratio': NaN,
   });
 });
 
 describe('a batch of no rows that count', () => {
   test('has no groups', async () => {
     const metrics = await metricsOf([rowOf([])], ['a']);
-    const { 'group/count': count, ...others } = metrics;
-    expect(count).toBe(0);
+    const { 'group/count': count, 'group/singleton_count': alone, ...others } = metrics;
+    expect([count, alone]).toEqual([0, 0]);
     expect(Object.values(others).every(Number.isNaN)).toBe(true);
   });
 });

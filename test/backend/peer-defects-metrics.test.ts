@@ -135,6 +135,20 @@ test('row 6: truncation is measured against the configured cap, not the width of
   expect(await ratio(undefined)).toBe(0.5);
 });
 
+test('row 6, prompts: measured against the configured cap, else against the width of the padding', async () => {
+  const rows: Row[] = [{}, { attention_mask: [1, 1, 0, 0] }];
+  const ratio = async (maxPromptLength: number | undefined): Promise<number | undefined> => {
+    const options = { maxPromptLength };
+    const metrics = await of(rows, (batch) => computeDataMetrics(batch, options));
+    const ofStep = await of(rows, (batch) => computeStepMetrics(batch, { ...options, families: ['data'] }));
+    expect(ofStep['prompt_length/clip_ratio']).toBe(metrics['prompt_length/clip_ratio']);
+    return metrics['prompt_length/clip_ratio'];
+  };
+  expect(await ratio(PROMPT + 1)).toBe(0);
+  expect(await ratio(PROMPT)).toBe(1);
+  expect(await ratio(undefined)).toBe(1);
+});
+
 test('row 7: a response that the length of the model cut is truncated too', async () => {
   const rows: Row[] = [{}, { attention_mask: [1, 1, 1, 0] }, { attention_mask: [1, 1, 0, 0] }, NOTHING];
   const ratios = async (maxModelLength: number): Promise<unknown[]> => {

@@ -279,6 +279,7 @@ describe('what does not fit is refused', () => {
     ['options.semantics', { semantics: 'verl-2026-08' }],
     ['options.families', { families: ['data'] }],
     ['options.maxResponseLength', { maxResponseLength: 4 }],
+    ['options.maxPromptLength', { maxPromptLength: 4 }],
     ['options.policy.clipRatioHigh', { policy: { clipRatioHigh: 0.28 } }],
     ['options.policy.klLossType', { policy: { klLossType: 'k2' } }],
     ['options.rolloutCorrection.rolloutIs', { rolloutCorrection: { rolloutIs: 'token' } }],

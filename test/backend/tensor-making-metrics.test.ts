@@ -171,6 +171,38 @@ describe('loads of experts', () => {
     tf.dispose([routed, mask]);
   });
 
+  test('the last token counts where others follow it, e.g. tool output', async () => {
+    // The third token is what the policy wrote last; experts saw it if the fourth was sampled or given.
+    const [routed, mask] = [
+      experts([0, 0, 1, 1, 1]),
+      deviceTensor({ shape: [1, 5], values: [1, 1, 1, 0, 0] }),
+    ];
+    const busiest = async (attended?: readonly number[]): Promise<number | undefined> => {
+      const attentionMask =
+        attended && deviceTensor({ shape: [1, attended.length], dtype: 'int32', values: [...attended] });
+      const metrics = await computeMoeMetrics(routed, mask, { numExperts: 2, attentionMask });
+      attentionMask?.dispose();
+      return metrics['rollout/moe/max_vio/layer_0'];
+    };
+    expect(await busiest()).toBe(1);
+    expect(await busiest([1, 1, 1, 0, 0])).toBe(1);
+    expect(await busiest([1, 1, 1, 1, 0])).toBeCloseTo(1 / 3, 6);
+    expect(await busiest([0, 1, 1, 1, 1])).toBeCloseTo(1 / 3, 6);
+    tf.dispose([routed, mask]);
+  });
+
+  test('an attention mask over prompt and response is read at its end; another shape is refused', async () => {
+    const [routed, mask] = [experts([5, 5, 0, 1, 1]), ones(3)];
+    const attentionMask = deviceTensor({ shape: [1, 5], values: [0, 1, 1, 1, 1] });
+    const metrics = await computeMoeMetrics(routed, mask, { numExperts: 2, attentionMask });
+    expect(metrics['rollout/moe/max_vio/layer_0']).toBe(0);
+    const short = ones(2);
+    await expect(computeMoeMetrics(routed, mask, { numExperts: 2, attentionMask: short })).rejects.toThrow(
+      /options\.attentionMask/,
+    );
+    tf.dispose([routed, mask, attentionMask, short]);
+  });
+
   test('one read-back, and nothing left behind', async () => {
     await expectNoLeaks(async () => {
       const [routed, mask] = [experts([0, 1, 1, 0]), ones(3)];

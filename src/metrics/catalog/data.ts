@@ -111,8 +111,8 @@ const data: readonly FamilyEntry[] = [
   ...lengths('prompt_length', { population: 'all rows', tokens: 'prompt', none: NO_ROW }),
   clipped('prompt_length/clip_ratio', {
     population: 'all rows',
-    formula: 'length = width of the prompt part',
-    none: `${NO_ROW}, or no attention_mask, which tells that width`,
+    formula: 'length ≥ maxPromptLength (without that option: length = width of the prompt part)',
+    none: `${NO_ROW}, or neither maxPromptLength nor an attention_mask, which tells that width`,
   }),
   ...counts('num_turns', '__num_turns__'),
   ...counts('tool_call_counts', 'tool_call_counts'),

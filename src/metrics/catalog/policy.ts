@@ -206,6 +206,7 @@ const varianceProxy: readonly FamilyEntry[] = [
 const GROUPS = 'groups with a row that has a response token';
 const COMPARED = 'groups of two such rows or more';
 const NO_GROUP = 'no row has a response token';
+const UNCOMPARED = 'no group has two rows, or a NaN is among the tokens';
 
 const groups: readonly FamilyEntry[] = [
   {
@@ -215,6 +216,14 @@ const groups: readonly FamilyEntry[] = [
     reduction: 'count',
     range: { low: 0, isWhole: true },
     formula: 'how many there are',
+  },
+  {
+    key: 'group/singleton_count',
+    unit: '1',
+    population: GROUPS,
+    reduction: 'count',
+    range: { low: 0, isWhole: true },
+    formula: 'groups of one such row, which all shares of groups leave out',
   },
   ...meanMaxMinEntries({
     key: 'group/size',
@@ -238,7 +247,7 @@ const groups: readonly FamilyEntry[] = [
     population: COMPARED,
     range: AT_LEAST_0,
     formula: "unbiased std over the group's rows of Σ token_level_rewards",
-    undefinedWhen: 'no group has two rows, or a NaN is among the tokens',
+    undefinedWhen: UNCOMPARED,
   }),
   {
     key: 'group/zero_std_ratio',
@@ -246,18 +255,18 @@ const groups: readonly FamilyEntry[] = [
     population: COMPARED,
     reduction: 'fraction',
     range: SHARE,
-    formula: 'all rewards are equal',
-    undefinedWhen: 'no group has two rows',
+    formula: 'all rewards are equal but for float32 rounding: apart by at most 2⁻²¹·√Σr² of a row',
+    undefinedWhen: UNCOMPARED,
     source: 'tensortally; TRL reports it as frac_reward_zero_std',
   },
   ...(['right', 'wrong'] as const).map((verdict) => ({
     key: `group/all_${verdict}_ratio`,
     unit: '1',
-    population: GROUPS,
+    population: COMPARED,
     reduction: 'fraction' as const,
     range: SHARE,
     formula: `all rows have Σ token_level_scores ${verdict === 'right' ? '>' : '≤'} rightAbove`,
-    undefinedWhen: NO_GROUP,
+    undefinedWhen: UNCOMPARED,
   })),
 ];
 

@@ -23,15 +23,23 @@ export function effectiveOptions(
 ): EffectiveOptions {
   assertOptions(where, options, {
     maxResponseLength: 'any',
+    maxPromptLength: 'any',
     maxModelLength: 'any',
     rolloutCorrection: 'object',
     policy: 'object',
     rightAbove: 'number',
     semantics: 'any',
   });
-  const { semantics = 'recommended', maxResponseLength, maxModelLength, rightAbove = 0.5 } = options;
+  const {
+    semantics = 'recommended',
+    maxResponseLength,
+    maxPromptLength,
+    maxModelLength,
+    rightAbove = 0.5,
+  } = options;
   assertSemantics(where, semantics);
   assertCap(where, 'maxResponseLength', maxResponseLength);
+  assertCap(where, 'maxPromptLength', maxPromptLength);
   assertCap(where, 'maxModelLength', maxModelLength);
   assertThreshold(where, rightAbove);
   const correction = { ...options.rolloutCorrection, semantics };
@@ -43,6 +51,7 @@ export function effectiveOptions(
       semantics,
       families: stepFamilies.filter((family) => families?.includes(family) !== false),
       maxResponseLength,
+      maxPromptLength,
       maxModelLength,
       rightAbove,
       'rolloutCorrection.rolloutIs': weighting?.level,

@@ -79,6 +79,7 @@ export interface StepStateOptions extends FamilyOptions {
 export const stateKinds = {
   useCritic: 'boolean',
   maxResponseLength: 'any',
+  maxPromptLength: 'any',
   maxModelLength: 'any',
   rolloutCorrection: 'object',
   policy: 'object',
@@ -145,7 +146,7 @@ export function planFamilies(
   rows: DataRows,
 ): FamilyPlans {
   const { semantics = 'recommended', useCritic } = options;
-  const { maxResponseLength, maxModelLength, rightAbove, groups, families } = options;
+  const { maxResponseLength, maxPromptLength, maxModelLength, rightAbove, groups, families } = options;
   const plans: Partial<Record<TensorFamily, Plan<unknown>>> = {};
   const skipped: Partial<Record<StepFamily, string>> = {};
   const isWanted = (family: TensorFamily): boolean => families?.includes(family) !== false;
@@ -170,7 +171,13 @@ export function planFamilies(
   };
   offerParts(
     'data',
-    () => dataPlan(batch, rows, { useCritic, maxResponseLength, maxModelLength, semantics }, where),
+    () =>
+      dataPlan(
+        batch,
+        rows,
+        { useCritic, maxResponseLength, maxPromptLength, maxModelLength, semantics },
+        where,
+      ),
     () => hasRowMetrics(batch, rows),
   );
   offer(
@@ -239,12 +246,23 @@ export function finishFamily(
   tables: FamilyTables,
   { rows, groups, options, gradientNorm }: FinishingFacts,
 ): Metrics {
-  const { semantics = 'recommended', maxResponseLength, maxModelLength, rightAbove } = options;
+  const {
+    semantics = 'recommended',
+    maxResponseLength,
+    maxPromptLength,
+    maxModelLength,
+    rightAbove,
+  } = options;
   // The tables are those of the family's own plan.
   const given = tables as unknown;
   switch (family) {
     case 'data':
-      return dataMetricsOf(given as DataTables, rows, { semantics, maxResponseLength, maxModelLength });
+      return dataMetricsOf(given as DataTables, rows, {
+        semantics,
+        maxResponseLength,
+        maxPromptLength,
+        maxModelLength,
+      });
     case 'varianceProxy':
       return varianceProxyMetricsOf(given as VarianceProxyTables, { semantics, gradientNorm });
     case 'rolloutCorrection': {

@@ -170,6 +170,7 @@ function unfinished({ inputs, masks, channels }: Plan<unknown>): Plan<FamilyTabl
 /** What rows are finished with later; a copy, since the caller may go on changing his options. */
 function kept({
   maxResponseLength,
+  maxPromptLength,
   maxModelLength,
   rolloutCorrection,
   policy,
@@ -178,6 +179,7 @@ function kept({
 }: FamilyOptions): FamilyOptions {
   return {
     maxResponseLength,
+    maxPromptLength,
     maxModelLength,
     rolloutCorrection: rolloutCorrection && { ...rolloutCorrection },
     policy: policy && { ...policy },

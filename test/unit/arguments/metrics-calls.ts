@@ -47,10 +47,14 @@ export const metricsCalls: Rows = {
     call: computeDataMetrics,
   }),
   'computeDataMetrics{option}': () => ({
-    parameters: [flag, count, { fits: 'recommended', takes: ['undefined'] }],
+    parameters: [flag, count, count, { fits: 'recommended', takes: ['undefined'] }],
     isAsync: true,
-    call: (useCritic: boolean, maxResponseLength: number, semantics: 'recommended') =>
-      computeDataMetrics(batch(), { useCritic, maxResponseLength, semantics }),
+    call: (
+      useCritic: boolean,
+      maxResponseLength: number,
+      maxPromptLength: number,
+      semantics: 'recommended',
+    ) => computeDataMetrics(batch(), { useCritic, maxResponseLength, maxPromptLength, semantics }),
   }),
   'computeDataMetrics{batch}': () => ({
     parameters: [{ fits: 2, takes: [] }, batchTensor, rowColumn, rowColumn, rowColumn],
