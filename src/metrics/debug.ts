@@ -1,9 +1,15 @@
 /** How far the probabilities that the trainer computes are from those that the rollout engine sampled with. */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import { type Expression, abs, exp, expm1, input, max, multiply, subtract } from '../kernels/expression.js';
+import { abs } from '../kernels/expression.js';
 import { Moments, Pending } from '../kernels/index.js';
-import type { MatrixWindow } from '../kernels/moments/pass.js';
+import type { MaskedExpression, MatrixWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
+import {
+  type CorrelationChannels,
+  correlationChannels,
+  correlationOf,
+  probabilityDifference,
+} from './correlation.js';
 import { type Plan, type PlanTables, plan, runPlans } from './plan.js';
 import { attendedTokens, responseShape, responseTokens } from './response-windows.js';
 import type { Metrics } from './statistics.js';
@@ -16,7 +22,8 @@ const WHERE = 'computeDebugMetrics';
  * With p = exp(log prob), over the selected tokens: `training/rollout_probs_diff_{max,mean,std}` of |p_actor − p_rollout|
  * (std unbiased), `training/rollout_actor_probs_pearson_corr`, the correlation of the two, and
  * `training/rollout_probs_diff_valid`, 1 if a token was selected, else 0 and all others are NaN. One token has no std;
- * without spread on either side there is no correlation. These are verl's numbers in both revisions.
+ * without spread on either side, but for float32 rounding of its log-probabilities, there is no correlation. It keeps its
+ * digits where probabilities are near 1, tiny, or both. These are verl's numbers in both revisions.
  *
  * @param batch needs old_log_probs and rollout_log_probs; response_mask selects, else the response part of
  *   attention_mask, else every token counts
@@ -40,17 +47,20 @@ export function debugMetrics(batch: RolloutBatch): Pending<Metrics> {
 export function debugPlan(batch: RolloutBatch, where = WHERE): Plan<Metrics> {
   const { oldLogProbs, rolloutLogProbs } = requireTensors(where, batch, ['oldLogProbs', 'rolloutLogProbs']);
   const { mask, masks } = selection(batch, oldLogProbs);
-  const difference = probabilityDifference('oldLogProbs', 'rolloutLogProbs');
+  const logs = ['oldLogProbs', 'rolloutLogProbs'] as const;
+  const ofCorrelation = correlationChannels(...logs);
+  const asked = (name: keyof typeof ofCorrelation): MaskedExpression => ({ of: ofCorrelation[name], mask });
   return plan({
     inputs: { oldLogProbs, rolloutLogProbs },
     masks,
     channels: {
-      distance: { of: abs(difference), mask },
-      difference: { of: difference, mask },
-      // p − 1 varies as p does. In float32 it resolves probabilities near 1, where policies end up, to their last digit,
-      // and those near 0 to 6e-8: too coarse only where all of them are below 1e-6.
-      actor: { of: expm1(input('oldLogProbs')), mask },
-      rollout: { of: expm1(input('rolloutLogProbs')), mask },
+      distance: { of: abs(probabilityDifference(...logs)), mask },
+      actor: asked('actor'),
+      rollout: asked('rollout'),
+      actorScaled: asked('actorScaled'),
+      rolloutScaled: asked('rolloutScaled'),
+      difference: asked('difference'),
+      product: asked('product'),
     },
     finish: debugMetricsOf,
   });
@@ -67,20 +77,8 @@ function selection(
   return attended === undefined ? { mask: undefined, masks: {} } : { mask: 'attended', masks: { attended } };
 }
 
-/** A log-probability whose exponential is 0 even in float64. */
-const LOG_OF_NOTHING = -1000;
-
-/**
- * e^a − e^b without cancellation: with m the larger of the two, e^m·((e^(a−m) − 1) − (e^(b−m) − 1)), of which one
- * bracket is exactly 0. The floor under m keeps −Infinity − −Infinity out.
- */
-function probabilityDifference(a: string, b: string): Expression {
-  const m = max(max(a, b), LOG_OF_NOTHING);
-  return multiply(exp(m), subtract(expm1(subtract(a, m)), expm1(subtract(b, m))));
-}
-
 /** One row per row of the batch. */
-export type DebugTables = PlanTables<'distance' | 'difference' | 'actor' | 'rollout'>;
+export type DebugTables = PlanTables<'distance' | keyof CorrelationChannels<unknown>>;
 
 /** The metrics of rows, from the channels of `debugPlan`. */
 export function debugMetricsOf(tables: DebugTables): Metrics {
@@ -90,25 +88,6 @@ export function debugMetricsOf(tables: DebugTables): Metrics {
     'training/rollout_probs_diff_max': distance.max,
     'training/rollout_probs_diff_mean': distance.mean,
     'training/rollout_probs_diff_std': distance.std(),
-    'training/rollout_actor_probs_pearson_corr': correlation(
-      new Moments(tables.actor.total()),
-      new Moments(tables.rollout.total()),
-      new Moments(tables.difference.total()),
-    ),
+    'training/rollout_actor_probs_pearson_corr': correlationOf(tables),
   };
-}
-
-/**
- * Pearson correlation of x and y from their moments and those of x − y.
- *
- * Since Var(x − y) = σx² + σy² − 2·cov,  r = 1 − (Var(x − y) − (σx − σy)²) / (2·σx·σy). What is computed is the distance
- * from 1, where the correlation of two computations of one policy lies, and no large variances cancel in it. NaN where
- * x or y has no spread.
- */
-function correlation(x: Moments, y: Moments, difference: Moments): number {
-  const [sx, sy] = [x.std(), y.std()];
-  const isConstant = x.min === x.max || y.min === y.max;
-  if (isConstant || !(sx * sy > 0)) return NaN;
-  const r = 1 - (difference.variance() - (sx - sy) ** 2) / (2 * sx * sy);
-  return Math.min(1, Math.max(-1, r));
 }

@@ -158,7 +158,7 @@ function channelSets(
       return [Object.keys(correctionChannels(settings))];
     }
     case 'debug':
-      return [['distance', 'difference', 'actor', 'rollout']];
+      return [['distance', 'actor', 'rollout', 'actorScaled', 'rolloutScaled', 'difference', 'product']];
     case 'groups':
       return [['rewards', 'scores']];
     case 'policy':
