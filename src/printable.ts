@@ -34,7 +34,8 @@ export function printableLines(text: string): string {
  * @param json what `JSON.stringify` returned; its own line breaks stay
  */
 export function printableJson(json: string): string {
-  if (!BEYOND_ASCII.test(json)) return json;
+  // JSON has escaped C0 already. As many bytes as characters means ASCII, and is the fastest way to find that out.
+  if (Buffer.byteLength(json) === json.length && !json.includes('\u007f')) return json;
   return json.replace(UNPRINTABLE, (character) => (character === '\n' ? character : unitEscapes(character)));
 }
 

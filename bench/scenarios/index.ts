@@ -1,6 +1,7 @@
 /** The table of scenarios: a new one is a file beside this and a line here. */
 import type { Scenario } from '../scenario.js';
 import { data } from './data.js';
+import { journal } from './journal.js';
 import { logits } from './logits.js';
 import { moments } from './moments.js';
 import { scalars } from './scalars.js';
@@ -18,6 +19,7 @@ export const scenarios: readonly Scenario[] = [
   logits,
   tracker,
   scalars,
+  journal,
   stream,
   validation,
 ];

@@ -1,14 +1,16 @@
 /**
  * The demo: checks its options, starts a backend, trains, shows progress, and sums up.
  */
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { ValueError } from '../../src/errors.js';
 import { initBackend, type BackendName, type BackendReport } from '../../src/kernels/index.js';
 import { ConsoleWriter } from '../../src/tracker/index.js';
+import { assertNotPlanted } from '../../src/tracker/loggers/planted-path.js';
 import { defaultConfig, type TrainerConfig } from './config.js';
+import { headlines } from './headlines.js';
 import { Progress, percent, sparkline } from './progress.js';
 import { RunStatistics, type StepReport } from './statistics.js';
 import { train } from './trainer.js';
@@ -22,6 +24,8 @@ export interface DemoOptions {
   readonly seed: number;
   /** Folder of the run's files; default `runs/ppo-<time>`. */
   readonly out: string | undefined;
+  /** Print all metrics of the last step, not only the headlines. */
+  readonly all?: boolean;
 }
 
 /** Steps that show the whole curve; about two minutes on two CPU cores with wasm or TensorFlow. */
@@ -37,7 +41,8 @@ const DEFAULT_SECONDS = 150;
  * step in progress, with complete files; a second one ends it at once.
  *
  * @param config sizes of the run; only a smaller one is of use, for a run that shall be short
- * @throws ValueError for options out of range, or a folder that already holds a run
+ * @throws ValueError for options out of range, or a folder that already holds a run; LogWriteError for a folder that
+ *   cannot be written, or that somebody else may have put there
  * @throws BackendError with the remedy if the named backend cannot run here
  */
 export async function runDemo(options: DemoOptions, config: TrainerConfig = defaultConfig): Promise<void> {
@@ -59,8 +64,7 @@ export async function runDemo(options: DemoOptions, config: TrainerConfig = defa
   } finally {
     await statistics.close();
   }
-  const last = reports.at(-1)!;
-  await new ConsoleWriter().write(last.step, last.metrics);
+  await showLast(reports.at(-1)!, options.all === true, progress);
   summarise(reports, folder, progress);
 }
 
@@ -140,6 +144,15 @@ function stopOnSignal(announce: () => void): { readonly signal: AbortSignal; for
   return { signal: controller.signal, forget };
 }
 
+/** The last step's metrics: those that say how it went, or all. */
+async function showLast({ step, metrics }: StepReport, isAll: boolean, progress: Progress): Promise<void> {
+  const shown = isAll ? metrics : headlines(metrics);
+  await new ConsoleWriter().write(step, shown);
+  if (isAll) return;
+  const [some, all] = [shown, metrics].map((record) => Object.keys(record).length);
+  progress.line(`metrics     ${some} of ${all}; --all prints all, metrics.jsonl has all of every step`);
+}
+
 /** What the run was: the curve, the cost of its statistics, and where its files are. */
 function summarise(reports: readonly StepReport[], folder: string, progress: Progress): void {
   const rewards = reports.map(({ metrics }) => metrics['critic/score/mean'] ?? NaN);
@@ -164,7 +177,9 @@ function median(numbers: readonly number[]): number {
 
 /** Two runs in one folder would mix their journals, and somebody else's files are not ours to replace. */
 function refuseUsedFolder(folder: string): void {
-  const taken = ['metrics.jsonl', 'config.json'].find((file) => existsSync(join(folder, file)));
+  if (folder !== '') assertNotPlanted('runDemo', resolve(folder));
+  // Not existsSync: a link that leads nowhere is somebody's, too.
+  const taken = ['metrics.jsonl', 'config.json'].find((file) => isThere(join(folder, file)));
   const isFile = existsSync(folder) && !statSync(folder).isDirectory();
   if (folder !== '' && taken === undefined && !isFile) return;
   throw new ValueError({
@@ -178,6 +193,14 @@ function refuseUsedFolder(folder: string): void {
         : `${folder}, which holds ${taken}`,
     remedy: 'choose another folder or move that run away',
   });
+}
+
+function isThere(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return false; // under a file, which is refused as such
+  }
 }
 
 /** Writes what it takes to repeat the run, before it starts. */

@@ -54,7 +54,7 @@ export class RunStatistics {
   /**
    * Opens the journal `metrics.jsonl` in a folder.
    *
-   * @throws LogWriteError if the folder cannot be written
+   * @throws LogWriteError if the folder cannot be written, ValueError if it holds a journal
    */
   static async open(config: TrainerConfig, folder: string): Promise<RunStatistics> {
     const logger = await StatsLogger.create({
@@ -62,7 +62,7 @@ export class RunStatistics {
       trialName: 'demo',
       fileroot: folder,
       console: false,
-      jsonl: { path: join(folder, 'metrics.jsonl') },
+      jsonl: { path: join(folder, 'metrics.jsonl'), existing: 'refuse' },
     });
     return new RunStatistics(config, logger);
   }
@@ -170,6 +170,7 @@ export class RunStatistics {
         timing,
         nGpus: 1,
         maxResponseLength: responseWidth(this.config.task),
+        families: ['data', 'rolloutCorrection', 'debug', 'timing', 'throughput'],
       }),
       this.tracker.export(),
     ]);

@@ -1,12 +1,14 @@
 /** `tensortally demo`: trains a small policy with PPO and watches it with this engine. */
 import type { CommandModule } from 'yargs';
 import { backendNames, type BackendName } from '../kernels/index.js';
+import { outliveOutput } from './closed-output.js';
 
 interface DemoArguments {
   readonly steps: number | undefined;
   readonly backend: 'auto' | BackendName;
   readonly seed: number;
   readonly out: string | undefined;
+  readonly all: boolean;
 }
 
 export const demoCommand: CommandModule<object, DemoArguments> = {
@@ -27,6 +29,7 @@ export const demoCommand: CommandModule<object, DemoArguments> = {
       })
       .option('seed', { type: 'number', default: 1, describe: 'Seed of all randomness', requiresArg: true })
       .option('out', { type: 'string', describe: 'Folder to write the metrics to', requiresArg: true })
+      .option('all', { type: 'boolean', default: false, describe: 'Print all metrics of the last step' })
       .check(({ steps, seed }) => {
         if (steps !== undefined && (!Number.isInteger(steps) || steps < 1))
           throw new Error('--steps must be a whole number of at least 1');
@@ -34,9 +37,10 @@ export const demoCommand: CommandModule<object, DemoArguments> = {
           throw new Error('--seed must be a whole number of at least 0');
         return true;
       }),
-  handler: async ({ steps, backend, seed, out }) => {
+  handler: async ({ steps, backend, seed, out, all }) => {
     // Only here: the other commands shall not load a training example.
     const { runDemo } = await import('../../examples/ppo/run.js');
-    await runDemo({ steps, backend, seed, out });
+    outliveOutput(); // the journal is what the run is for
+    await runDemo({ steps, backend, seed, out, all });
   },
 };

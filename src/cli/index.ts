@@ -1,13 +1,8 @@
 #!/usr/bin/env node
 /** The program `tensortally`: hands the command line over and reports the outcome as exit status. */
 import { hideBin } from 'yargs/helpers';
+import { endWithOutput } from './closed-output.js';
 import { runCli } from './run-cli.js';
 
-// Whoever reads us may stop reading (`tensortally demo | head`); that is no error. A full disk is one.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0);
-  process.stderr.write(`tensortally: cannot write to standard output: ${error.message}\n`);
-  process.exit(1);
-});
-
+endWithOutput();
 process.exitCode = await runCli(hideBin(process.argv));

@@ -6,16 +6,20 @@ import { ValueError } from '../../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
 import type { CommitPoint } from './logger.js';
 
-/** @throws MissingInputError or ValueError for anything that is no commit */
+/**
+ * @returns whether all numbers are finite
+ * @throws MissingInputError or ValueError for anything that is no commit
+ */
 export function assertCommit(
   where: string,
   step: number,
   data: Readonly<Record<string, number>>,
   point: CommitPoint | undefined,
-): void {
+): boolean {
   assertWhole(where, 'step', step);
-  assertNumbers(where, data);
+  const areFinite = assertNumbers(where, data);
   if (point !== undefined) assertOptions(where, point, { epoch: 'number', step: 'number' }, 'point');
+  return areFinite;
 }
 
 /** @throws ValueError for anything but a whole number from 0 */
@@ -30,12 +34,16 @@ export function assertWhole(where: string, input: string, value: number): void {
   });
 }
 
-/** @throws MissingInputError for no data, ValueError for what is no record of numbers */
-export function assertNumbers(where: string, data: Readonly<Record<string, number>>): void {
+/**
+ * @returns whether all are finite
+ * @throws MissingInputError for no data, ValueError for what is no record of numbers
+ */
+export function assertNumbers(where: string, data: Readonly<Record<string, number>>): boolean {
   assertNamed(where, 'data', data, {
     expected: 'a record of numbers by name',
     remedy: 'pass what export() returned',
   });
+  if (Object.values(data).every(Number.isFinite)) return true; // nearly always, and one pass
   for (const [key, value] of Object.entries<unknown>(data)) {
     if (typeof value === 'number') continue;
     throw new ValueError({
@@ -46,4 +54,5 @@ export function assertNumbers(where: string, data: Readonly<Record<string, numbe
       remedy: 'leave the key out',
     });
   }
+  return false;
 }

@@ -38,6 +38,8 @@ export class ConsoleWriter implements StatsWriter {
   /** Names that had a row in the last table: all keep it, so that a number stays where it was. */
   #rows = new Set<string>();
   #hasWarned = false;
+  /** Settles when the last table is written or refused. */
+  #last: Promise<void> = Promise.resolve();
 
   /** @throws ValueError for invalid options */
   constructor(options: ConsoleOptions = {}) {
@@ -63,7 +65,13 @@ export class ConsoleWriter implements StatsWriter {
    *
    * @throws MissingInputError or ValueError for an invalid step, data or point
    */
-  async write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
+  write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
+    const written = this.#print(step, data, point);
+    this.#last = written.catch(() => undefined);
+    return written;
+  }
+
+  async #print(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
     assertCommit('ConsoleWriter.write', step, data, point);
     const title = point === undefined ? '' : ` (epoch ${String(point.epoch)}, step ${String(point.step)})`;
     const text = this.#color ? `\x1b[1mstep ${String(step)}\x1b[0m` : `step ${String(step)}`;
@@ -74,8 +82,9 @@ export class ConsoleWriter implements StatsWriter {
     }
   }
 
-  close(): void {
-    // The stream belongs to whoever made it.
+  /** Waits for the last table. The stream belongs to whoever made it. */
+  async close(): Promise<void> {
+    await this.#last;
   }
 
   #table(data: Readonly<Record<string, number>>): string {

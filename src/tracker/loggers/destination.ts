@@ -3,7 +3,7 @@ import type { CommitPoint, StatsWriter } from './logger.js';
 
 export class Destination {
   readonly #writer: StatsWriter;
-  /** Settles when everything so far has been tried. */
+  /** Settles when everything so far has been tried; only for a destination that does not keep the order itself. */
   #tail: Promise<unknown> = Promise.resolve();
 
   constructor(writer: StatsWriter) {
@@ -14,34 +14,39 @@ export class Destination {
     return this.#writer.name;
   }
 
+  /** Whether it has read its data when `write` returns. */
+  get keepsOrder(): boolean {
+    return this.#writer.keepsOrder === true;
+  }
+
   /**
    * Gives the destination a commit: at once if it keeps the order itself, else after the commits before.
    *
    * @param from the step that the run went back to, if it did
    */
-  async write(
+  write(
     step: number,
     data: Readonly<Record<string, number>>,
     point: CommitPoint,
     from: number | undefined,
-  ): Promise<void> {
-    const told = from === undefined ? undefined : this.#next(() => this.#writer.resume?.(from));
-    const written = this.#next(() => this.#writer.write(step, data, point));
-    const outcomes = await Promise.allSettled([told, written]);
-    const failure = outcomes.find((outcome) => outcome.status === 'rejected');
-    if (failure !== undefined) throw failure.reason;
+  ): void | Promise<void> {
+    if (this.keepsOrder) {
+      if (from === undefined) return this.#writer.write(step, data, point);
+      return Promise.all([this.#writer.resume?.(from), this.#writer.write(step, data, point)]).then(
+        () => undefined,
+      );
+    }
+    const attempt = this.#tail.then(async () => {
+      if (from !== undefined) await this.#writer.resume?.(from);
+      await this.#writer.write(step, data, point);
+    });
+    this.#tail = attempt.catch(() => undefined);
+    return attempt;
   }
 
   /** Closes the destination, after all that it was given. */
   async close(): Promise<void> {
     await this.#tail;
     await this.#writer.close();
-  }
-
-  #next(act: () => void | Promise<void>): Promise<void> {
-    const run = async (): Promise<void> => act();
-    const outcome = this.#writer.keepsOrder === true ? run() : this.#tail.then(run);
-    this.#tail = Promise.allSettled([this.#tail, outcome]);
-    return outcome;
   }
 }

@@ -84,10 +84,10 @@ export class JsonlWriter implements StatsWriter {
    *   MissingInputError or ValueError for an invalid step, data or point
    */
   async write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
-    assertCommit('JsonlWriter.write', step, data, point);
+    const areFinite = assertCommit('JsonlWriter.write', step, data, point);
     if (this.#file === undefined) throw closed(this.path);
     const ts = this.#now();
-    const line = commitLine(step, ts, point, data);
+    const line = commitLine(step, ts, point, data, areFinite);
     try {
       this.#file.append((lastBefore) => {
         const isRepeated = lastBefore !== undefined && step <= lastBefore;

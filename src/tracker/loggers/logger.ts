@@ -14,8 +14,9 @@ export interface StatsWriter {
   /** What messages call it, e.g. `jsonl`. */
   readonly name: string;
   /**
-   * Whether it takes the next commit before the last one has settled, and keeps their order by itself. Commits reach
-   * such a destination inside the call of `StatsLogger.commit`; all others get them one at a time, later.
+   * Whether it takes the next commit before the last one has settled, keeps their order by itself, has read the data
+   * when `write` returns, and waits in `close` for what it was given. Commits reach such a destination inside the call of
+   * `StatsLogger.commit`; all others get them one at a time, later.
    */
   readonly keepsOrder?: boolean;
   /**

@@ -109,8 +109,9 @@ export class StatsLogger {
     data: Readonly<Record<string, number>>,
   ): Promise<void> {
     const where = 'StatsLogger.commit';
-    for (const [input, value] of Object.entries({ epoch, step, globalStep }))
-      assertWhole(where, input, value);
+    assertWhole(where, 'epoch', epoch);
+    assertWhole(where, 'step', step);
+    assertWhole(where, 'globalStep', globalStep);
     const point: CommitPoint = { epoch, step };
     if (this.#closed !== undefined) {
       throw invalid('commit', 'logger', 'an open logger', 'a closed one', 'commit before close()');
@@ -125,8 +126,8 @@ export class StatsLogger {
       );
     }
     assertNumbers(where, data);
-    // A copy: the write may come later, when the caller has changed its record.
-    const record = { ...data };
+    // A copy where the write may come later, when the caller has changed its record.
+    const record = this.#destinations.every(({ keepsOrder }) => keepsOrder) ? data : { ...data };
     this.#lastCommitStep = globalStep;
     const from = this.#resumesFrom;
     this.#resumesFrom = undefined;
@@ -173,8 +174,10 @@ export class StatsLogger {
     return this.#closed;
   }
 
-  async #each(where: string, act: (destination: Destination) => Promise<void>): Promise<void> {
-    const outcomes = await Promise.allSettled(this.#destinations.map(act));
+  async #each(where: string, act: (destination: Destination) => void | Promise<void>): Promise<void> {
+    const outcomes = await Promise.allSettled(
+      this.#destinations.map(async (destination) => act(destination)),
+    );
     const failures = outcomes.flatMap((outcome, i) =>
       outcome.status === 'rejected'
         ? [{ name: this.#destinations[i]!.name, error: asError(outcome.reason) }]

@@ -1,5 +1,5 @@
 /** What the demo refuses before it starts anything. */
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -27,6 +27,34 @@ describe('runDemo', () => {
       const folder = await mkdtemp(join(tmpdir(), 'ppo-run-'));
       try {
         await writeFile(join(folder, file), 'mine');
+        await expect(runDemo({ ...options, out: folder })).rejects.toBeInstanceOf(ValueError);
+        expect(await readdir(folder)).toEqual([file]);
+      } finally {
+        await rm(folder, { recursive: true });
+      }
+    },
+  );
+
+  it('does not follow a link that others may have put where its folder goes', async () => {
+    const shared = await realpath(await mkdtemp(join(tmpdir(), 'ppo-run-')));
+    try {
+      await chmod(shared, 0o1777);
+      await mkdir(join(shared, 'victim'));
+      const out = join(shared, 'run');
+      await symlink(join(shared, 'victim'), out);
+      await expect(runDemo({ ...options, out })).rejects.toMatchObject({ code: 'log_write', path: out });
+      expect(await readdir(join(shared, 'victim'))).toEqual([]);
+    } finally {
+      await rm(shared, { recursive: true });
+    }
+  });
+
+  it.each(['metrics.jsonl', 'config.json'])(
+    'refuses a folder whose %s is a link to nowhere',
+    async (file) => {
+      const folder = await mkdtemp(join(tmpdir(), 'ppo-run-'));
+      try {
+        await symlink(join(folder, 'victim'), join(folder, file));
         await expect(runDemo({ ...options, out: folder })).rejects.toBeInstanceOf(ValueError);
         expect(await readdir(folder)).toEqual([file]);
       } finally {

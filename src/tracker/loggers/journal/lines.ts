@@ -26,15 +26,20 @@ export interface ResumeMark {
   readonly from: number;
 }
 
-/** A line, with its line break. Numbers that JSON does not have become texts. */
+/**
+ * A line, with its line break. Numbers that JSON does not have become strings.
+ *
+ * @param areFinite whether all numbers are
+ */
 export function commitLine(
   step: number,
   ts: number,
   point: CommitPoint | undefined,
   data: Readonly<Record<string, number>>,
+  areFinite: boolean,
 ): string {
   const position = point && { epoch: point.epoch, epochStep: point.step };
-  return lineOf({ step, ts, ...position, data: jsonNumbers(data) });
+  return lineOf({ step, ts, ...position, data: areFinite ? data : jsonNumbers(data) });
 }
 
 export function resumeLine(from: number, ts: number): string {
@@ -47,12 +52,10 @@ function lineOf(value: object): string {
 
 const NOT_IN_JSON: Readonly<Record<string, number>> = { NaN, Infinity, '-Infinity': -Infinity };
 
-/** The record itself where all is finite, as nearly always: a replacer function would cost a call per number. */
+/** A copy for JSON: a replacer function would cost a call per number also where all are finite. */
 function jsonNumbers(data: Readonly<Record<string, number>>): Readonly<Record<string, number | string>> {
-  const pairs = Object.entries(data);
-  if (pairs.every(([, value]) => Number.isFinite(value))) return data;
   return Object.fromEntries(
-    pairs.map(([key, value]) => [key, Number.isFinite(value) ? value : String(value)]),
+    Object.entries(data).map(([key, value]) => [key, Number.isFinite(value) ? value : String(value)]),
   );
 }
 

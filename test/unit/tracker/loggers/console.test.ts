@@ -75,7 +75,7 @@ describe('ConsoleWriter', () => {
       },
     });
     await writer.write(12, five, { epoch: 1, step: 3 });
-    writer.close();
+    await writer.close();
     return text;
   }
 
