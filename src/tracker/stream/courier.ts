@@ -2,11 +2,11 @@
  * Delivery of one emitter: seals what waits into numbered deltas and sends them one at a time until each is acknowledged.
  */
 import { MomentsTable } from '../../kernels/moments/record.js';
-import { type Delta, encodeDelta, schemaFingerprint } from './delta.js';
+import { type Delta, encodeDelta } from './delta.js';
 import { StreamError } from './errors.js';
 import { kindOf, messageOf } from '../../kernels/arguments.js';
 import type { KeyTable } from './key-table.js';
-import type { KeyDefinition } from './schema.js';
+import { SentSchema, numbersFrom } from './sent-schema.js';
 import type { DeltaAck, StreamTransport } from './transport.js';
 import type { KeyedRows, VersionedRows } from './versioned-rows.js';
 
@@ -30,11 +30,16 @@ export interface EmitterStatus {
   readonly refused: number;
 }
 
-/** All keys known at one moment, in the order in which deltas have them. */
-interface Schema {
+/** What a number was given to: it keeps this content until it is acknowledged. */
+interface Sealed {
+  readonly seq: number;
+  readonly policyVersion: number | undefined;
+  readonly isFinal: boolean;
+  /** Keys that have a row. */
   readonly ids: readonly number[];
-  readonly definitions: readonly KeyDefinition[];
-  readonly fingerprint: number;
+  readonly rows: KeyedRows | undefined;
+  /** Keys that were known when it was sealed. */
+  readonly keyCount: number;
 }
 
 export class Courier {
@@ -43,10 +48,9 @@ export class Courier {
   readonly #waiting: VersionedRows;
   readonly #options: CourierOptions;
   /** Sealed and not acknowledged, oldest first. */
-  readonly #sealed: Delta[] = [];
-  #schema: Schema | undefined;
-  /** Fingerprint of the last schema that the other side has taken. */
-  #knownFingerprint: number | undefined;
+  readonly #sealed: Sealed[] = [];
+  /** The schema of the last delta that was answered: the controller has it, or asks. */
+  #known: SentSchema | undefined;
   /** How many wait for a delivery; while nobody does, it does not keep the process alive. */
   #awaiting = 0;
   #deadline: NodeJS.Timeout | undefined;
@@ -116,20 +120,25 @@ export class Courier {
       } else {
         this.#delivered++;
       }
-      // A controller that refuses a delta as a whole has not read its schema.
-      if (ack.status === 'accepted') this.#knownFingerprint = delta.fingerprint;
       this.#sealed.shift();
     }
   }
 
   /** @throws StreamError unless the delta was accepted or refused for good */
-  async #send(delta: Delta): Promise<DeltaAck> {
-    const isKnown = this.#transport.delivery === 'direct' && delta.fingerprint === this.#knownFingerprint;
+  async #send(delta: Sealed): Promise<DeltaAck> {
     try {
-      const ack = await this.#ask(encodeDelta(delta, { definitions: !isKnown }));
-      if (ack.status !== 'unknown_schema') return ack;
+      const schema = this.#schemaOf(delta);
+      const ack = await this.#ask(
+        encodeDelta(this.#deltaOf(delta, schema), { definitions: schema !== this.#known }),
+      );
+      if (ack.status !== 'unknown_schema') {
+        this.#known = schema;
+        return ack;
+      }
       // The controller was restarted, or has forgotten.
-      const again = await this.#ask(encodeDelta(delta));
+      const whole = SentSchema.of(this.#keys, numbersFrom(0, delta.keyCount));
+      const again = await this.#ask(encodeDelta(this.#deltaOf(delta, whole)));
+      this.#known = whole;
       if (again.status !== 'unknown_schema') return again;
       throw this.#failed('an answer to a delta with definitions', 'that its schema is not known');
     } catch (error) {
@@ -166,7 +175,8 @@ export class Courier {
     }
   }
 
-  #leftOut({ epoch, seq }: Delta): StreamError {
+  #leftOut({ seq }: Sealed): StreamError {
+    const { epoch } = this.#options;
     return new StreamError({
       where: 'flush',
       input: `worker '${this.#options.workerId}'`,
@@ -193,56 +203,46 @@ export class Courier {
   #seal(isLast: boolean): void {
     const entries = this.#waiting.entries();
     const endsNow = isLast && !this.#hasSealedFinal;
-    if (entries.length === 0 && !endsNow) return;
-    const schema = this.#currentSchema();
     entries.forEach(([policyVersion, rows], i) => {
-      this.#push(schema, policyVersion, rows, endsNow && i === entries.length - 1);
+      this.#push(policyVersion, rows, endsNow && i === entries.length - 1);
     });
-    if (entries.length === 0) this.#push(schema, undefined, undefined, true);
+    if (entries.length === 0 && endsNow) this.#push(undefined, undefined, true);
     if (endsNow) this.#hasSealedFinal = true;
     this.#waiting.clear();
   }
 
-  #push(
-    schema: Schema,
-    policyVersion: number | undefined,
-    keyed: KeyedRows | undefined,
-    isFinal: boolean,
-  ): void {
-    const { workerId, epoch } = this.#options;
-    const positions: number[] = [];
-    schema.ids.forEach((id, position) => {
-      if (keyed?.has(id) === true) positions.push(position);
-    });
-    const rows = new MomentsTable(positions.length);
-    positions.forEach((position, i) => {
-      rows.set(i, keyed!.row(schema.ids[position]!));
-    });
-    const { definitions, fingerprint } = schema;
-    const keyCount = definitions.length;
-    const seq = ++this.#seq;
-    this.#sealed.push({
-      workerId,
-      epoch,
-      seq,
-      policyVersion,
-      isFinal,
-      fingerprint,
-      keyCount,
-      definitions,
-      positions,
-      rows,
-    });
+  #push(policyVersion: number | undefined, rows: KeyedRows | undefined, isFinal: boolean): void {
+    const ids = rows?.ids() ?? [];
+    this.#sealed.push({ seq: ++this.#seq, policyVersion, isFinal, ids, rows, keyCount: this.#keys.size });
   }
 
-  #currentSchema(): Schema {
-    if (this.#schema?.ids.length === this.#keys.size) return this.#schema;
-    const ids = Array.from({ length: this.#keys.size }, (_, id) => id);
-    const keyOf = (id: number): string => this.#keys.definition(id).key;
-    ids.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
-    const definitions = ids.map((id) => this.#keys.definition(id));
-    this.#schema = { ids, definitions, fingerprint: schemaFingerprint(definitions) };
-    return this.#schema;
+  /**
+   * What a delta is written with: the schema that the controller has where that has its keys, the same with the keys that
+   * are new, or all keys. Who delivers later can ask for nothing, and keeps no order: there, the keys of the delta.
+   */
+  #schemaOf({ ids, keyCount }: Sealed): SentSchema {
+    if (this.#transport.delivery === 'stored') {
+      this.#known = undefined;
+      return SentSchema.of(this.#keys, ids);
+    }
+    if (this.#known === undefined) return SentSchema.of(this.#keys, numbersFrom(0, keyCount));
+    return this.#known.has(ids) ? this.#known : this.#known.extended(this.#keys, keyCount);
+  }
+
+  #deltaOf({ seq, policyVersion, isFinal, ids, rows: keyed }: Sealed, schema: SentSchema): Delta {
+    const { workerId, epoch } = this.#options;
+    const { fingerprint, parent, definitions } = schema;
+    const placed = ids.map((id) => ({ id, position: schema.positionOf(id)! }));
+    placed.sort((a, b) => a.position - b.position);
+    const rows = new MomentsTable(placed.length);
+    placed.forEach(({ id }, i) => {
+      rows.set(i, keyed!.row(id));
+    });
+    const positions = placed.map(({ position }) => position);
+    return {
+      ...{ workerId, epoch, seq, policyVersion, isFinal },
+      ...{ fingerprint, keyCount: schema.ids.length, parent, definitions, positions, rows },
+    };
   }
 }
 

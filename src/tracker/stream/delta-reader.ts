@@ -4,12 +4,14 @@ import { ValueError } from '../../errors.js';
 import { kindOf } from '../../kernels/arguments.js';
 import { MomentsTable } from '../../kernels/moments/record.js';
 import {
+  ADDITIONS_VERSION,
   CHECKSUM_BYTES,
   type Delta,
   DELTA_VERSION,
   FINITE_NUMBERS,
   FLAG_DEFINITIONS,
   FLAG_FINAL,
+  FLAG_PARENT,
   FLAG_POLICY_VERSION,
 } from './delta.js';
 import { DeltaError } from './errors.js';
@@ -120,12 +122,15 @@ export function readDelta(
   }
   // First of all: another version may well end in another way.
   const version = new Reader(bytes).u8();
-  if (version !== DELTA_VERSION) throw refuse(`version ${DELTA_VERSION} of the format`, `version ${version}`);
+  const isAddition = version === ADDITIONS_VERSION;
+  if (version !== DELTA_VERSION && !isAddition)
+    throw refuse(`version ${DELTA_VERSION} or ${ADDITIONS_VERSION} of the format`, `version ${version}`);
   const reader = new Reader(sealedPart(bytes));
   reader.skip(1);
   const flags = reader.u8();
-  if (flags > (FLAG_DEFINITIONS | FLAG_FINAL | FLAG_POLICY_VERSION))
-    throw refuse('known flags', `flags ${flags}`);
+  const needed = isAddition ? FLAG_PARENT | FLAG_DEFINITIONS : 0;
+  const known = FLAG_DEFINITIONS | FLAG_FINAL | FLAG_POLICY_VERSION | needed;
+  if ((flags & ~known) !== 0 || (flags & needed) !== needed) throw refuse('known flags', `flags ${flags}`);
   const keyCount = reader.u16();
   const epoch = whole('an epoch', reader.f64(), 0);
   const seq = whole('a sequence number', reader.f64(), 1);
@@ -135,11 +140,12 @@ export function readDelta(
       ? whole('a policy version', reader.f64(), Number.MIN_SAFE_INTEGER)
       : undefined;
   const workerId = reader.text('worker id');
+  const parent = isAddition ? whole('a fingerprint', reader.f64(), 0) : undefined;
   let definitions: KeyDefinition[] | undefined;
   if (flags & FLAG_DEFINITIONS) {
     const size = reader.u32();
     if (isKnown(fingerprint)) reader.skip(size);
-    else definitions = readDefinitions(reader, size, keyCount, fingerprint);
+    else definitions = readDefinitions(reader, size, { keyCount, fingerprint, parent });
   }
   const { positions, rows } = readRows(reader, keyCount, tableFor);
   const isFinal = (flags & FLAG_FINAL) !== 0;
@@ -151,6 +157,7 @@ export function readDelta(
     isFinal,
     fingerprint,
     keyCount,
+    parent,
     definitions,
     positions,
     rows,
@@ -170,12 +177,12 @@ function sealedPart(bytes: Uint8Array): Uint8Array {
 function readDefinitions(
   reader: Reader,
   size: number,
-  keyCount: number,
-  fingerprint: number,
+  { keyCount, fingerprint, parent }: Pick<Delta, 'keyCount' | 'fingerprint' | 'parent'>,
 ): KeyDefinition[] {
   const start = reader.at;
   const definitions: KeyDefinition[] = [];
-  for (let i = 0; i < keyCount; i++) {
+  // How many keys the parent has is not known here.
+  while (definitions.length < keyCount && (parent === undefined || reader.at < start + size)) {
     const code = reader.u8();
     const reduction = streamReductions[code];
     if (reduction === undefined) throw refuse('a known reduction', `reduction ${code}`);
@@ -186,7 +193,7 @@ function readDefinitions(
     definitions.push({ key, reduction });
   }
   if (reader.at !== start + size) throw refuse(`${size} bytes of definitions`, `${reader.at - start}`);
-  const actual = fingerprintOf(reader.bytes.subarray(start, reader.at));
+  const actual = fingerprintOf(reader.bytes.subarray(start, reader.at), parent);
   if (actual !== fingerprint) throw refuse(`definitions with fingerprint ${fingerprint}`, `${actual}`);
   return definitions;
 }

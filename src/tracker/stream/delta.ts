@@ -4,13 +4,14 @@
  * Little endian, without padding:
  *
  *     u8 version · u8 flags · u16 keys in the schema · f64 epoch · f64 sequence number · f64 fingerprint
- *     [f64 policy version] · u16 length, worker id · [u32 length, definitions]
+ *     [f64 policy version] · u16 length, worker id · [f64 fingerprint of the parent] · [u32 length, definitions]
  *     bit per key: has a row · bit per key: its row has non-finite elements · rows
  *     u32 CRC-32 of everything before it
  *
  * A definition is `u8 reduction · u16 length, key`; a row is count, sum, m2, min, max and, with non-finite elements, nan,
  * posInf and negInf, f64 each. Texts are UTF-8. What a schema with this fingerprint is about need not come along: a
- * receiver that does not know it asks. Reading is in `delta-reader.ts`.
+ * receiver that does not know it asks. Where a delta names its parent, its definitions are the keys that its schema has
+ * after those of the parent; such a delta is of version 2, all others are of version 1. Reading is in `delta-reader.ts`.
  */
 import { crc32 } from 'node:zlib';
 import { ValueError } from '../../errors.js';
@@ -18,13 +19,16 @@ import { assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
 import { MomentsTable } from '../../kernels/moments/record.js';
 import { type KeyDefinition, MOST_TEXT_BYTES, fingerprintOf, streamReductions } from './schema.js';
 
-/** First byte of every delta. */
+/** First byte of every delta that names no parent. */
 export const DELTA_VERSION = 1;
+/** First byte of a delta whose definitions are additions. */
+export const ADDITIONS_VERSION = 2;
 
 /** Bits of the second byte. */
 export const FLAG_DEFINITIONS = 1;
 export const FLAG_FINAL = 2;
 export const FLAG_POLICY_VERSION = 4;
+export const FLAG_PARENT = 8;
 
 /** Bytes before the first part of variable length. */
 export const FIXED_BYTES = 28;
@@ -49,7 +53,9 @@ export interface Delta {
   readonly fingerprint: number;
   /** Keys in the schema, with or without a row. */
   readonly keyCount: number;
-  /** The schema in its order, ascending by key; undefined where it was left out. */
+  /** Fingerprint of the schema that this one begins with; undefined where it does not say. */
+  readonly parent?: number | undefined;
+  /** The schema in its order, or what follows its parent, ascending by key; undefined where it was left out. */
   readonly definitions?: readonly KeyDefinition[] | undefined;
   /** Places in the schema of the keys that have a row, ascending. */
   readonly positions: readonly number[];
@@ -74,9 +80,13 @@ export function writeDefinitions(definitions: readonly KeyDefinition[]): Uint8Ar
   return bytes;
 }
 
-/** The fingerprint of keys in ascending order. */
-export function schemaFingerprint(definitions: readonly KeyDefinition[]): number {
-  return fingerprintOf(writeDefinitions(definitions));
+/**
+ * The fingerprint of keys in ascending order.
+ *
+ * @param parent the fingerprint of the schema that they follow
+ */
+export function schemaFingerprint(definitions: readonly KeyDefinition[], parent?: number): number {
+  return fingerprintOf(writeDefinitions(definitions), parent);
 }
 
 function lengthOf(input: string, text: Uint8Array): number {
@@ -107,17 +117,20 @@ export function encodeDelta(delta: Delta, options: { readonly definitions?: bool
   const definitions = options.definitions === false ? undefined : writtenDefinitions(delta);
   const bitmap = Math.ceil(keyCount / 8);
   let size = FIXED_BYTES + (policyVersion === undefined ? 0 : 8) + 2 + worker.length + 2 * bitmap;
+  const parent = definitions === undefined ? undefined : delta.parent;
+  if (parent !== undefined) size += 8;
   if (definitions !== undefined) size += 4 + definitions.length;
   for (let i = 0; i < rows.length; i++)
     size += 8 * (FINITE_NUMBERS + (allFinite(rows, i) ? 0 : NON_FINITE_NUMBERS));
 
   const bytes = new Uint8Array(size + CHECKSUM_BYTES);
   const view = new DataView(bytes.buffer);
-  view.setUint8(0, DELTA_VERSION);
+  view.setUint8(0, parent === undefined ? DELTA_VERSION : ADDITIONS_VERSION);
   view.setUint8(
     1,
     (definitions === undefined ? 0 : FLAG_DEFINITIONS) |
       (delta.isFinal ? FLAG_FINAL : 0) |
+      (parent === undefined ? 0 : FLAG_PARENT) |
       (policyVersion === undefined ? 0 : FLAG_POLICY_VERSION),
   );
   view.setUint16(2, keyCount, true);
@@ -132,6 +145,10 @@ export function encodeDelta(delta: Delta, options: { readonly definitions?: bool
   view.setUint16(at, worker.length, true);
   bytes.set(worker, at + 2);
   at += 2 + worker.length;
+  if (parent !== undefined) {
+    view.setFloat64(at, parent, true);
+    at += 8;
+  }
   if (definitions !== undefined) {
     view.setUint32(at, definitions.length, true);
     bytes.set(definitions, at + 4);
@@ -150,7 +167,10 @@ const FIELD_FAULTS: Readonly<Record<string, (delta: Delta) => boolean>> = {
   policyVersion: ({ policyVersion }) => policyVersion !== undefined && !Number.isSafeInteger(policyVersion),
   fingerprint: ({ fingerprint }) => !Number.isSafeInteger(fingerprint) || fingerprint < 0,
   keyCount: ({ keyCount }) => !Number.isSafeInteger(keyCount) || keyCount < 0 || keyCount > 0xffff,
-  definitions: ({ definitions, keyCount }) => definitions !== undefined && definitions.length !== keyCount,
+  parent: ({ parent }) => parent !== undefined && (!Number.isSafeInteger(parent) || parent < 0),
+  definitions: ({ definitions, keyCount, parent }) =>
+    definitions !== undefined &&
+    (parent === undefined ? definitions.length !== keyCount : definitions.length > keyCount),
   rows: ({ rows }) => !(rows instanceof MomentsTable),
   positions: ({ positions, rows, keyCount }) =>
     positions.length !== rows.length ||

@@ -58,6 +58,8 @@ export interface ReceiveOptions {
   readonly workerId?: string | undefined;
 }
 
+const NO_SCHEMA: KnownSchema = { ids: new Int32Array(), reason: undefined };
+
 /** Tables of up to so many rows are kept for the next delta. */
 const MOST_KEPT_ROWS = 256;
 
@@ -286,9 +288,17 @@ export class StreamIngest {
   }
 
   /** Claims the keys of a schema one by one, so that one that contradicts the stream costs only itself. */
-  #learn({ fingerprint, definitions }: Delta): KnownSchema | undefined {
-    if (definitions === undefined) return undefined;
-    const schema = this.#keys.claimEach('receive', definitions, REFUSED);
+  #learn(delta: Delta): KnownSchema | undefined {
+    const { fingerprint, definitions, parent } = delta;
+    const before = parent === undefined ? NO_SCHEMA : this.#schemas.get(parent);
+    if (definitions === undefined || before === undefined) return undefined;
+    const count = before.ids.length + definitions.length;
+    if (count !== delta.keyCount) throw mismatch(delta, count);
+    const added = this.#keys.claimEach('receive', definitions, REFUSED);
+    const ids = new Int32Array(count);
+    ids.set(before.ids);
+    ids.set(added.ids, before.ids.length);
+    const schema = { ids, reason: before.reason ?? added.reason };
     this.#schemas.add(fingerprint, schema);
     return schema;
   }

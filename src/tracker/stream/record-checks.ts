@@ -32,7 +32,7 @@ const rowFields = Object.keys(emptyRow) as (keyof MomentsRow)[];
 
 /** @throws ValueError for a row that no elements can have */
 export function assertStreamRow(given: StreamRow): void {
-  const { key, row } = ((given as unknown) ?? {}) as { readonly key?: unknown; readonly row?: unknown };
+  const { key, row } = ((given) ?? {}) as { readonly key?: unknown; readonly row?: unknown };
   const fault = faultOf(row);
   if (fault === undefined) return;
   throw new ValueError({

@@ -48,7 +48,11 @@ export function isStreamReduction(value: unknown): value is StreamReduction {
 /**
  * The one number that stands for the names and reductions of a schema: 48 bits of SHA-256 of how they are written,
  * which two of a thousand different schemas share with a probability of 2e-9.
+ *
+ * @param parent the fingerprint of the schema that these follow
  */
-export function fingerprintOf(written: Uint8Array): number {
-  return createHash('sha256').update(written).digest().readUIntBE(0, 6);
+export function fingerprintOf(written: Uint8Array, parent?: number): number {
+  const hash = createHash('sha256');
+  if (parent !== undefined) hash.update(new Uint8Array(Float64Array.of(parent).buffer));
+  return hash.update(written).digest().readUIntBE(0, 6);
 }
