@@ -3,7 +3,6 @@ import { ValueError } from '../../errors.js';
 import { assertNamed, kindOf } from '../../kernels/arguments.js';
 import { type MomentsRow, MomentsTable, emptyRow } from '../../kernels/moments/record.js';
 import { rowFault } from '../../kernels/moments/row-checks.js';
-import type { StreamRow } from './schema.js';
 
 /**
  * The named numbers that a record call was given; true is 1.
@@ -31,8 +30,8 @@ export function namedNumbers(where: string, values: unknown): [key: string, x: n
 const rowFields = Object.keys(emptyRow) as (keyof MomentsRow)[];
 
 /** @throws ValueError for a row that no elements can have */
-export function assertStreamRow(given: StreamRow): void {
-  const { key, row } = ((given) ?? {}) as { readonly key?: unknown; readonly row?: unknown };
+export function assertStreamRow(given: unknown): void {
+  const { key, row } = (given ?? {}) as { readonly key?: unknown; readonly row?: unknown };
   const fault = faultOf(row);
   if (fault === undefined) return;
   throw new ValueError({
