@@ -198,6 +198,14 @@ describe('loading the backend', () => {
     for (const name of tf.engine().backendNames()) tf.removeBackend(name);
   });
 
+  test('is refused in a sentence where there is no package', async () => {
+    const error = (await load(temporaryFolder()).catch((reason: unknown) => reason)) as BackendError;
+    expect(error).toBeInstanceOf(BackendError);
+    expect(error.message).toMatch(
+      /expected a native TensorFlow binding, got none: @tensorflow\/tfjs-node-gpu is not installed \(npm skips/,
+    );
+  });
+
   test('reports what came up, quiets TensorFlow and leaves it active where no backend was', async () => {
     vi.stubEnv('TF_CPP_MIN_LOG_LEVEL', undefined);
     vi.stubEnv('TF_FORCE_GPU_ALLOW_GROWTH', undefined);

@@ -162,6 +162,18 @@ describe('the diagnosis', () => {
     expect(line).toBe(`  webgpu      ok          ${words}`);
   });
 
+  test('tells of plain loops with the remedy, and of gradients that the backend lacks', async () => {
+    const plain = { reason: 'expected memory, got none', remedy: 'start node otherwise' };
+    const limited = { ...report('cpu'), plain, missingTrainingKernels: ['EluGrad', 'LRNGrad'] };
+    const lines = describeDiagnosis(await findings({ cpu: { outcome: 'passed', report: limited } }));
+    const from = lines.findIndex((line) => line.startsWith('  cpu '));
+    expect(lines.slice(from + 1, from + 4).map((line) => line.trim())).toEqual([
+      'slow plain loops: expected memory, got none',
+      'to do: start node otherwise',
+      'trains no layer whose gradient needs EluGrad, LRNGrad',
+    ]);
+  });
+
   test('breaks long lines under their own column, but no path and no command', async () => {
     const command = '`npx something --with many arguments that belong together`';
     const long: Examination = {
