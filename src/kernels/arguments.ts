@@ -4,6 +4,7 @@
  */
 import { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError, ValueError } from '../errors.js';
+import { meantName } from './meant-name.js';
 
 /** What a message calls a value that has no place where it came. Never throws, whatever the value, and never is long. */
 export function kindOf(value: unknown): string {
@@ -94,14 +95,17 @@ export function assertOptions<T extends object>(
       remedy: 'leave it out for the defaults',
     });
   }
-  const stranger = Object.entries(options).find(([name, value]) => value !== undefined && !(name in kinds));
+  const stranger = Object.entries(options).find(
+    ([name, value]) => value !== undefined && !Object.hasOwn(kinds, name),
+  );
   if (stranger !== undefined) {
+    const meant = meantName(stranger[0], Object.keys(kinds));
     throw new ValueError({
       where,
       input: `${input}.${stranger[0]}`,
       expected: `one of the options ${Object.keys(kinds).join(', ')}`,
       received: 'an option that does not exist',
-      remedy: 'spell it as one of these, or leave it out',
+      remedy: `${meant === undefined ? '' : `did you mean ${meant}? `}spell it as one of these, or leave it out`,
     });
   }
   for (const [name, kind] of Object.entries<OptionKind>(kinds)) {

@@ -125,7 +125,7 @@ export function residentKernel<K>(
   tensors: readonly NamedTensor[],
 ): { readonly kernel: K; readonly backend: tf.KernelBackend } {
   const { name, backend } = commonBackend(where, tensors);
-  const kernel = (kernels as Readonly<Record<string, K | undefined>>)[name];
+  const kernel = Object.hasOwn(kernels, name) ? kernels[name as BackendName] : undefined;
   if (kernel !== undefined) return { kernel, backend };
   throw new BackendError({
     where,

@@ -257,6 +257,16 @@ describe('records of tensors', () => {
   });
 });
 
+test('a tensor by itself gives a histogram, as it gives moments', async () => {
+  const x = deviceTensor(vector(1, 2, 4, 100));
+  const mask = deviceTensor({ ...vector(1, 1, 1, 0), dtype: 'bool' });
+  const [masked, all] = await collect(maskedHistograms(x, mask), maskedHistograms(x));
+  expect(masked.quantile(0.5)).toBe(2);
+  expect(masked.toJSON()).toEqual(referenceHistogram([1, 2, 4]).toJSON());
+  expect(all.count).toBe(4);
+  tf.dispose([x, mask]);
+});
+
 describe('lifetime', () => {
   const like = vector(1, 2, NaN, 4);
 

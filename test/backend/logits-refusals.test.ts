@@ -159,6 +159,19 @@ const MISSING: Refusal[] = [
 ];
 
 const OPTION: Refusal[] = [
+  ...['toString', 'constructor', '__proto__', 'hasOwnProperty', 'temprature'].map((name) => ({
+    name: `an option called ${name}`,
+    args: (): [tf.Tensor, tf.Tensor, object] => [
+      zeros(1, 5),
+      hostTensor({ shape: [1], dtype: 'int32', values: [0] }),
+      JSON.parse(`{ "${name}": 0.1 }`) as object,
+    ],
+    error: ValueError,
+    says:
+      name === 'temprature'
+        ? /options.temprature.*did you mean temperature/
+        : new RegExp(`options.${name}.*temperature`),
+  })),
   ...[0, -1, NaN, Infinity, 1e-31, 1e31, '1', null].map((temperature) => ({
     name: `temperature ${String(temperature)}`,
     args: () => [zeros(1, 2), labels([1]), { temperature }],

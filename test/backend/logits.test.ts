@@ -205,6 +205,23 @@ describe('what is not finite', () => {
     for (const values of Object.values(numbers)) expect([...values]).toEqual([NaN, NaN]);
   });
 
+  test.each([1, 2, 4, 5, 2048, 2051, 4097, 9001])(
+    'nothing but -Infinity is NaN in all four, between healthy rows and at any temperature: V = %i',
+    async (cols) => {
+      const logits = Array.from({ length: 5 * cols }, (_, i) =>
+        Math.floor(i / cols) % 2 === 1 ? -inf : Math.sin(i),
+      );
+      for (const temperature of [1, 0.7, 1e-30, 1e30]) {
+        const golden = { shape: [5, cols], logits, labels: [0, 0, 0, cols - 1, 0], temperature };
+        const numbers = await statisticsOf(golden);
+        for (const [name, values] of Object.entries(numbers)) {
+          const found = [...values].map(Number.isNaN);
+          expect(found, `${name} at temperature ${temperature}`).toEqual([false, true, false, true, false]);
+        }
+      }
+    },
+  );
+
   test('NaN with a payload is NaN, too', async () => {
     const logits = new Float32Array(8);
     new Uint32Array(logits.buffer).set([0x7fc00001, 0xffc01234, 0x7f800001], 2);

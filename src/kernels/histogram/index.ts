@@ -4,7 +4,7 @@
  *
  * The public operation. The buckets are in buckets.ts, what is done with them on the host in histogram.ts.
  */
-import type * as tf from '@tensorflow/tfjs-core';
+import * as tf from '@tensorflow/tfjs-core';
 import { ValueError } from '../../errors.js';
 import { kindOf } from '../arguments.js';
 import type { BackendName } from '../backend-names.js';
@@ -37,11 +37,11 @@ export const histogramKernels: Readonly<Record<BackendName, HistogramKernel>> = 
  * on `tensorflow` with a GPU, however large the tensors; `collect` reads several results at once. Counts are exact, and
  * the same on every backend. Carries no gradient. Any failure is a rejection, never a synchronous throw.
  *
- * @param values a record of tensors of one shape, rank 1 to 4; float32, or int32 and bool, which are counted as the
+ * @param values a tensor of rank 1 to 4, or a record of tensors of one shape; float32, or int32 and bool, which are counted as the
  *   float32 numbers nearest to them
  * @param mask same shape as the values; bool, int32 or float32, every non-zero element selects. Left out, all count.
  *   `compactMask` makes one that several calls share faster.
- * @returns one `Histogram` per name; that of nothing is `Histogram.empty`
+ * @returns a `Histogram`, or one per name for a record; that of nothing is `Histogram.empty`
  * @throws MissingInputError, DisposedTensorError, DtypeError, ShapeError, ValueError for inputs that do not fit;
  *   BackendError for tensors that live on two backends, or if the device reported a fault
  * @source Masson, Rim & Lee 2019, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
@@ -50,42 +50,53 @@ export const histogramKernels: Readonly<Record<BackendName, HistogramKernel>> = 
  *   const { ratio } = await maskedHistograms({ ratio: tf.tensor1d([1, 2, 4, 100]) }, tf.tensor1d([1, 1, 1, 0], 'bool'));
  *   ratio.quantile(0.5); // 2
  */
+export function maskedHistograms(values: tf.Tensor, mask?: MaskTensor): Pending<Histogram>;
 export function maskedHistograms<K extends string>(
   values: Readonly<Record<K, tf.Tensor>>,
   mask?: MaskTensor,
-): Pending<Record<K, Histogram>> {
-  return Pending.attempt(() => {
+): Pending<Record<K, Histogram>>;
+export function maskedHistograms(
+  values: tf.Tensor | Readonly<Record<string, tf.Tensor>>,
+  mask?: MaskTensor,
+): Pending<Histogram | Record<string, Histogram>> {
+  return Pending.attempt<Histogram | Record<string, Histogram>>(() => {
+    if (values instanceof tf.Tensor) return launchHistograms({ values }, mask).map((all) => all.values!);
     if (!isRecord(values)) {
       throw new ValueError({
         where: WHERE,
         input: 'values',
-        expected: 'a record of tensors',
+        expected: 'a record of tensors or a tensor',
         received: kindOf(values),
-        remedy: 'pass { x: tensor }',
+        remedy: 'pass a tensor or { x: tensor }',
       });
     }
-    const named: NamedTensor[] = Object.entries<tf.Tensor>(values).map(([name, tensor]) => ({
-      name,
-      tensor,
-    }));
-    // null is no mask that was left out, it is one that is missing; the check says so.
-    assertTensors(WHERE, named, mask === undefined ? undefined : { name: 'mask', tensor: mask });
-    const selection =
-      mask instanceof CompactMask
-        ? mask.stored(WHERE, 'mask')
-        : mask && ({ tensor: mask, form: 'elements' } as const);
-    const { kernel, backend } = residentKernel(WHERE, histogramKernels, [
-      ...named,
-      ...(selection ? [{ name: 'mask', tensor: selection.tensor }] : []),
-    ]);
-    const { size } = named[0]!.tensor;
-    const histograms =
-      size === 0
-        ? // Nothing to count is nothing to launch: devices refuse empty buffers.
-          Pending.of(named.map(() => Histogram.empty))
-        : kernel({ backend, size, values: named.map(({ tensor }) => tensor), mask: selection });
-    return histograms.map(
-      (all) => Object.fromEntries(named.map(({ name }, i) => [name, all[i]!])) as Record<K, Histogram>,
-    );
+    return launchHistograms(values, mask);
   });
+}
+
+function launchHistograms(
+  values: Readonly<Record<string, tf.Tensor>>,
+  mask: MaskTensor | undefined,
+): Pending<Record<string, Histogram>> {
+  const named: NamedTensor[] = Object.entries<tf.Tensor>(values).map(([name, tensor]) => ({
+    name,
+    tensor,
+  }));
+  // null is no mask that was left out, it is one that is missing; the check says so.
+  assertTensors(WHERE, named, mask === undefined ? undefined : { name: 'mask', tensor: mask });
+  const selection =
+    mask instanceof CompactMask
+      ? mask.stored(WHERE, 'mask')
+      : mask && ({ tensor: mask, form: 'elements' } as const);
+  const { kernel, backend } = residentKernel(WHERE, histogramKernels, [
+    ...named,
+    ...(selection ? [{ name: 'mask', tensor: selection.tensor }] : []),
+  ]);
+  const { size } = named[0]!.tensor;
+  const histograms =
+    size === 0
+      ? // Nothing to count is nothing to launch: devices refuse empty buffers.
+        Pending.of(named.map(() => Histogram.empty))
+      : kernel({ backend, size, values: named.map(({ tensor }) => tensor), mask: selection });
+  return histograms.map((all) => Object.fromEntries(named.map(({ name }, i) => [name, all[i]!])));
 }

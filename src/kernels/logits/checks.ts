@@ -1,6 +1,8 @@
 /** What `logitsStatistics` refuses, and in which words. */
-import type * as tf from '@tensorflow/tfjs-core';
+import * as tf from '@tensorflow/tfjs-core';
 import { DtypeError, ShapeError, ValueError } from '../../errors.js';
+import { warn } from '../../warning.js';
+import { assertOptions as assertKnownOptions } from '../arguments.js';
 import { assertNumericTensor } from '../residency.js';
 
 /** The public function that all of these speak for. */
@@ -59,7 +61,7 @@ function assertShapes(logits: readonly number[], labels: readonly number[]): voi
   }
 }
 
-/** @throws ValueError for options that are no object, and for a temperature that is no positive number in reach */
+/** @throws ValueError for options that are no object or do not exist, and for a temperature that is no positive number in reach */
 export function assertOptions(options: unknown): asserts options is { readonly temperature?: number } {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new ValueError({
@@ -70,6 +72,7 @@ export function assertOptions(options: unknown): asserts options is { readonly t
       remedy: 'leave it out for temperature 1',
     });
   }
+  assertKnownOptions<{ readonly temperature?: unknown }>(WHERE, options, { temperature: 'any' });
   const { temperature } = options as { readonly temperature?: unknown };
   if (temperature === undefined) return;
   const { lowest, highest } = TEMPERATURES;
@@ -81,6 +84,20 @@ export function assertOptions(options: unknown): asserts options is { readonly t
     received: typeof temperature === 'number' ? String(temperature) : typeof temperature,
     remedy: 'for the limit of temperature 0, the most likely token, use tf.argMax',
   });
+}
+
+let hasWarned = false;
+
+/** Warns, once per process, that a gradient which is being recorded does not reach the logits. */
+export function warnOfGradient(): void {
+  // Present and unchanged in 4.x: how many gradient functions run, and those that keep tensors of no variable.
+  const { state } = tf.engine() as unknown as { readonly state: { readonly gradientDepth: number } };
+  if (hasWarned || !(state.gradientDepth > 0)) return;
+  hasWarned = true;
+  warn(
+    'TENSORTALLY_NO_GRADIENT',
+    'logitsStatistics was called while a gradient is recorded: its results carry none, so a loss made of them has gradient 0 or is refused by tf.grads; compute the loss with tf.logSoftmax, and call logitsStatistics outside for the metrics',
+  );
 }
 
 /**

@@ -6,7 +6,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { BackendName } from '../backend-names.js';
 import { residentKernel } from '../residency.js';
-import { WHERE, assertOptions, assertTensors } from './checks.js';
+import { WHERE, assertOptions, assertTensors, warnOfGradient } from './checks.js';
 import { cpuLogits } from './cpu.js';
 import { type LogitsKernel, type PerStatistic, perStatistic } from './request.js';
 import { tensorflowLogits } from './tensorflow.js';
@@ -47,7 +47,8 @@ export const logitsKernels: Readonly<Record<BackendName, LogitsKernel>> = {
  * their size is allocated on `cpu`, `wasm` and `webgpu`, and nothing is read back.
  *
  * Runs on the backend that holds the tensors. The four results are ordinary tensors, the caller's to dispose: `tf.tidy`
- * and `tf.keep` treat them as they treat the result of an op. They carry no gradient. Same input, same device: same bits.
+ * and `tf.keep` treat them as they treat the result of an op. They carry no gradient, and a
+ * call while one is recorded warns of that, once (`TENSORTALLY_NO_GRADIENT`). Same input, same device: same bits.
  *
  * −Infinity is probability 0. A row that holds NaN or +Infinity, or nothing but −Infinity, has no distribution: all
  * four results are NaN for that row, as those of torch.log_softmax would be, and other rows are not affected.
@@ -76,6 +77,7 @@ export function logitsStatistics(
 ): LogitsStatistics {
   assertOptions(options);
   assertTensors(logits, labels);
+  warnOfGradient();
   const { kernel, backend } = residentKernel(WHERE, logitsKernels, [
     { name: 'logits', tensor: logits },
     { name: 'labels', tensor: labels },

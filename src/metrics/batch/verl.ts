@@ -2,6 +2,7 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { ShapeError, ValueError } from '../../errors.js';
 import { assertNamed, assertOptions } from '../../kernels/arguments.js';
+import { meantName } from '../../kernels/meant-name.js';
 import { assertNumericTensor } from '../../kernels/residency.js';
 import {
   LISTS,
@@ -14,7 +15,7 @@ import {
   columnsOf,
   rowsOf,
 } from '../batch.js';
-import { UNREAD_LISTS, UNREAD_TENSORS, meantName } from './names.js';
+import { UNREAD_LISTS, UNREAD_TENSORS } from './names.js';
 
 type NameIn<T> = T[keyof T];
 

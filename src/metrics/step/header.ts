@@ -69,7 +69,7 @@ const PARTS: { readonly [K in keyof Required<Header>]: (x: unknown) => boolean }
 /** What is wrong with a header; undefined if nothing is. */
 export function faultOf(where: string, given: unknown): string | undefined {
   if (!isRecord(given)) return 'a header that is no record';
-  const stranger = Object.keys(given).find((part) => !(part in PARTS));
+  const stranger = Object.keys(given).find((part) => !Object.hasOwn(PARTS, part));
   if (stranger !== undefined) return `a header with ${stranger}`;
   for (const [part, holds] of Object.entries(PARTS)) {
     if (!holds(given[part])) return `a header whose ${part} is none`;
