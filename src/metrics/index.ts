@@ -3,12 +3,8 @@ export { aggLoss, lossAggModes, type AggLossOptions, type LossAggMode } from './
 export type { RolloutBatch, RowColumn } from './batch.js';
 export { batchFromVerl, type BatchOptions, type VerlLists, type VerlTensors } from './batch/verl.js';
 export { explainMetric, isInRange, metricCatalog, type MetricExplanation } from './catalog.js';
-export {
-  peerDepartures,
-  semanticDifferences,
-  type PeerDeparture,
-  type SemanticDifference,
-} from './catalog/differences.js';
+export { semanticDifferences, type SemanticDifference } from './catalog/differences.js';
+export { peerDepartures, type PeerDeparture } from './catalog/peer-departures.js';
 export type { CatalogEntry, CatalogFamily, MetricRange, MetricReduction } from './catalog/entry.js';
 export { computeDataMetrics, type DataMetricsOptions, type LengthCaps } from './data.js';
 export { computeDebugMetrics } from './debug.js';
@@ -49,9 +45,22 @@ export {
 export { semanticsNames, type Semantics } from './semantics.js';
 export { computeSequenceBalanceMetrics } from './sequence-balance.js';
 export type { Metrics } from './statistics.js';
-export { stepFamilies, type StepFamily, type StepStateOptions } from './step/families.js';
+export {
+  populations,
+  stepFamilies,
+  type Population,
+  type StepFamily,
+  type StepStateOptions,
+} from './step/families.js';
 export { StepState, type StepFacts } from './step/state.js';
-export { computeStepMetrics, computeStepState, type StepMetricsOptions } from './step/step.js';
+export {
+  computeStepMetrics,
+  computeStepState,
+  correctedStep,
+  type CorrectedStep,
+  type CorrectedStepOptions,
+  type StepMetricsOptions,
+} from './step/step.js';
 export { computeThroughputMetrics, type ThroughputMetricsOptions } from './throughput.js';
 export { computeTimingMetrics, type TimingMetricsOptions, type TimingRaw } from './timing.js';
 export {

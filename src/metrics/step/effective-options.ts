@@ -6,7 +6,14 @@ import { assertThreshold } from '../groups.js';
 import { type CheckedPolicyOptions, checkedPolicyOptions } from '../policy.js';
 import { correctionSettings } from '../rollout-correction/options.js';
 import { assertSemantics } from '../semantics.js';
-import { type FamilyOptions, type StepFamily, reasonOf, stepFamilies, unlessMissing } from './families.js';
+import {
+  type FamilyOptions,
+  type StepFamily,
+  assertPopulation,
+  reasonOf,
+  stepFamilies,
+  unlessMissing,
+} from './families.js';
 
 /** By the name of the option, a text that is equal for options of equal effect. */
 export type EffectiveOptions = Readonly<Record<string, string>>;
@@ -27,6 +34,7 @@ export function effectiveOptions(
     maxModelLength: 'any',
     rolloutCorrection: 'object',
     policy: 'object',
+    population: 'any',
     rightAbove: 'number',
     semantics: 'any',
   });
@@ -38,6 +46,7 @@ export function effectiveOptions(
     rightAbove = 0.5,
   } = options;
   assertSemantics(where, semantics);
+  assertPopulation(where, options.population);
   assertCap(where, 'maxResponseLength', maxResponseLength);
   assertCap(where, 'maxPromptLength', maxPromptLength);
   assertCap(where, 'maxModelLength', maxModelLength);
@@ -54,6 +63,8 @@ export function effectiveOptions(
       maxPromptLength,
       maxModelLength,
       rightAbove,
+      // Where nothing is rejected, both are the same tokens.
+      population: rejections.length === 0 ? 'all' : (options.population ?? 'kept'),
       'rolloutCorrection.rolloutIs': weighting?.level,
       'rolloutCorrection.rolloutIsThreshold': weighting && [weighting.lower, weighting.upper],
       'rolloutCorrection.batchNormalize': weighting?.batchNormalize,

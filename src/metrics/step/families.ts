@@ -45,12 +45,22 @@ export type TensorFamily = (typeof tensorFamilies)[number];
 export const stepFamilies = [...tensorFamilies, 'timing', 'throughput'] as const;
 export type StepFamily = (typeof stepFamilies)[number];
 
+/** Which tokens metrics are over where the rollout correction rejects some: those that are left, or all. */
+export const populations = ['kept', 'all'] as const;
+export type Population = (typeof populations)[number];
+
 /** What the families are asked to do; the same for all parts of a step that are merged. */
 export interface FamilyOptions extends LengthCaps {
-  /** Options of `computeRolloutCorrection`, whose metrics need rollout_log_probs. Its tensors are made by that one. */
+  /** Options of `computeRolloutCorrection`, whose metrics need rollout_log_probs. `correctedStep` also gives its tensors. */
   readonly rolloutCorrection?: Omit<RolloutCorrectionOptions, 'semantics'> | undefined;
   /** Options of `computePolicyMetrics`. */
   readonly policy?: Omit<PolicyMetricsOptions, 'semantics'> | undefined;
+  /**
+   * The tokens that metrics are over where `rolloutCorrection.rolloutRs` rejects some. Default `'kept'`, as in verl: the
+   * response mask of all families is what rejection leaves, but that of `rollout_corr/*`, which are over all. Lengths,
+   * scores and rewards of rows stay: a rejected row has been produced. `'all'`: nothing is taken away.
+   */
+  readonly population?: Population | undefined;
   /** See `computeGroupMetrics`. */
   readonly rightAbove?: number | undefined;
   /** Default `'recommended'`. */
@@ -83,6 +93,7 @@ export const stateKinds = {
   maxModelLength: 'any',
   rolloutCorrection: 'object',
   policy: 'object',
+  population: 'any',
   groups: 'any',
   rightAbove: 'number',
   semantics: 'any',
@@ -90,9 +101,22 @@ export const stateKinds = {
   onSkipped: 'function',
 } as const;
 
+/** @throws ValueError for anything else than a population */
+export function assertPopulation(where: string, population: unknown): void {
+  if (population === undefined || (populations as readonly unknown[]).includes(population)) return;
+  throw new ValueError({
+    where,
+    input: 'options.population',
+    expected: `one of ${populations.join(', ')}`,
+    received: kindOf(population),
+    remedy: "leave it out for 'kept', the tokens that rejection leaves",
+  });
+}
+
 /** @throws ValueError for what is not the same everywhere in a step, or is no family */
 export function assertStateOptions(where: string, options: StepStateOptions): void {
   assertSemantics(where, options.semantics ?? 'recommended');
+  assertPopulation(where, options.population);
   for (const part of ['rolloutCorrection', 'policy'] as const) {
     const own = options[part] as { readonly semantics?: unknown } | undefined;
     if (own?.semantics === undefined) continue;
@@ -136,6 +160,7 @@ export interface FamilyPlans {
 /**
  * Plans all wanted families, as far as the batch allows.
  *
+ * @param sampled the batch with the response mask before rejection, which the rollout correction is over
  * @throws as the single functions do for inputs and options that do not fit; what lacks an input is skipped instead,
  *   unless the options say that it must be there
  */
@@ -144,6 +169,7 @@ export function planFamilies(
   batch: RolloutBatch,
   options: StepStateOptions,
   rows: DataRows,
+  sampled: RolloutBatch = batch,
 ): FamilyPlans {
   const { semantics = 'recommended', useCritic } = options;
   const { maxResponseLength, maxPromptLength, maxModelLength, rightAbove, groups, families } = options;
@@ -186,14 +212,11 @@ export function planFamilies(
       varianceProxyPlan(batch, { semantics }, where) ??
       'the batch lacks an input, of which this revision says nothing',
   );
-  offer('rolloutCorrection', () =>
-    rolloutCorrectionPlan(
-      batch,
-      { ...options.rolloutCorrection, semantics },
-      where,
-      'options.rolloutCorrection',
-    ),
-  );
+  offer('rolloutCorrection', () => {
+    const asked = { ...options.rolloutCorrection, semantics };
+    const plan = rolloutCorrectionPlan(sampled, asked, where, 'options.rolloutCorrection');
+    return sampled === batch ? plan : overSampled(plan);
+  });
   offer('debug', () => debugPlan(batch, where));
   offer(
     'policy',
@@ -208,6 +231,21 @@ export function planFamilies(
       : groupPlan(batch, rows.existing, groups, { rightAbove }, where),
   );
   return { plans, skipped };
+}
+
+/** What passes call the response mask before rejection, beside the one that is left. */
+export const SAMPLED = 'sampled';
+
+/** The plan of a correction with that mask. */
+export function overSampled<T>(plan: Plan<T>): Plan<T> {
+  const channels = Object.entries(plan.channels).map(
+    ([name, channel]) => [name, { ...channel, mask: SAMPLED }] as const,
+  );
+  return {
+    ...plan,
+    masks: { [SAMPLED]: plan.masks.response! },
+    channels: Object.fromEntries(channels),
+  };
 }
 
 /** What `make` returns, or the input that it misses. */

@@ -2,30 +2,16 @@
  * All metrics of a training step at once: what the batch allows, in one pass over the response part and one over the
  * prompts, read back together.
  */
-import { MissingInputError } from '../../errors.js';
+import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertOptions } from '../../kernels/arguments.js';
-import { Pending } from '../../kernels/index.js';
-import { type RolloutBatch, assertBatch, responseWidthOf } from '../batch.js';
-import { type NamedMask, withExistingTokens } from '../existing-tokens.js';
-import { type LengthsSource, lengthsSource, promptWidth, runWithLengths } from '../lengths.js';
-import type { Plan } from '../plan.js';
-import { usesLengthColumns } from '../semantics.js';
+import { retainTensor } from '../../kernels/index.js';
+import { type RolloutBatch, assertBatch, requireTensors } from '../batch.js';
+import type { WeightLevel } from '../rollout-correction/options.js';
+import { correctionTensors } from '../rollout-correction/tensors.js';
 import type { Metrics } from '../statistics.js';
-import { effectiveOptions } from './effective-options.js';
-import {
-  type FamilyOptions,
-  type FamilyTables,
-  type Skipped,
-  type StepFamily,
-  type StepStateOptions,
-  assertStateOptions,
-  assertStepStateOptions,
-  planFamilies,
-  reasonOf,
-  stateKinds,
-} from './families.js';
-import { tellSkipped } from './notices.js';
-import { type StepFacts, StepState, assertFacts, factKinds, skippedOfHost } from './state.js';
+import { type StepStateOptions, assertStateOptions, assertStepStateOptions, stateKinds } from './families.js';
+import { launchStep } from './launch.js';
+import { type StepFacts, type StepState, assertFacts, factKinds } from './state.js';
 
 /** Options of `computeStepMetrics`: what to compute, and what is known of the step as a whole. */
 export interface StepMetricsOptions extends StepStateOptions, StepFacts {}
@@ -37,14 +23,16 @@ const WHERE = 'computeStepMetrics';
  * `computeThroughputMetrics`, `computeVarianceProxyMetrics`, `computeRolloutCorrection`, `computeDebugMetrics`,
  * `computePolicyMetrics`, `computeKlMetrics` and `computeGroupMetrics`, under the same keys and with the same values.
  *
- * Tensors are read once however many metrics are made of them, and there is one read-back. Keys that lack an input are
+ * Tensors are read once however many metrics are made of them, and there is one read-back; a second one where
+ * `rolloutCorrection.rolloutRs` has a criterion on rows, which must be known for the tokens that are left. Where it rejects
+ * tokens, all families but `rollout_corr/*` are over those that are left, see `population`. Keys that lack an input are
  * left out one by one, and `onSkipped` or a warning says why; an input that does not fit, or an option that makes no
  * sense, is refused as the single functions refuse it, and so is a batch of which nothing can be said.
  *
  * @param batch see the single functions; response_mask is what most of them need
  * @returns plain numbers; undefined ones are NaN
- * @throws MissingInputError if no key has its inputs, and for a critic that `useCritic` asks for; ShapeError, DtypeError, DisposedTensorError, ValueError,
- *   BackendError
+ * @throws MissingInputError if no key has its inputs, and for a critic that `useCritic` asks for; ShapeError, DtypeError,
+ *   DisposedTensorError, ValueError, BackendError
  * @source verl, trainer/ppo/ray_trainer.py, fit
  * @example
  *   const metrics = await computeStepMetrics(batch, { timing: { gen: 12.5, step: 24 }, nGpus: 8, gradientNorm });
@@ -53,15 +41,89 @@ export async function computeStepMetrics(
   batch: RolloutBatch,
   options: StepMetricsOptions = {},
 ): Promise<Metrics> {
-  return Pending.attempt(() => {
-    assertOptions(WHERE, options, { ...stateKinds, ...factKinds });
-    assertStateOptions(WHERE, options);
-    const { timing, nGpus, gradientNorm, ...asked } = options;
-    assertFacts(WHERE, { timing, nGpus, gradientNorm }, 'options');
-    // The caller may go on timing while the numbers are on their way.
-    const facts: StepFacts = { timing: timing && { ...timing }, nGpus, gradientNorm };
-    return launchState(WHERE, batch, asked, facts).map((state) => state.metrics(facts));
-  });
+  const { asked, facts } = checkedOptions(WHERE, options);
+  const { state } = await launchStep(WHERE, batch, asked, { facts });
+  return state.metrics(facts);
+}
+
+/** What `correctedStep` gives. The tensors are the caller's to dispose. */
+export interface CorrectedStep {
+  /** Those of `computeStepMetrics`. */
+  readonly metrics: Metrics;
+  /** See `RolloutCorrection`; only if `rolloutCorrection.rolloutIs` asks for weights. */
+  readonly isWeights?: Tensor;
+  /** See `RolloutCorrection`: `[B, T]` bool, the tokens that are not rejected. */
+  readonly responseMask: Tensor;
+}
+
+/** Options of `correctedStep`. */
+export interface CorrectedStepOptions extends StepMetricsOptions {
+  readonly rolloutCorrection: NonNullable<StepMetricsOptions['rolloutCorrection']>;
+}
+
+const CORRECTED = 'correctedStep';
+
+/**
+ * The metrics of a step together with the tensors of its rollout correction, for the pass that the metrics take:
+ * `computeStepMetrics` and `computeRolloutCorrection` in one call, which read the batch once.
+ *
+ * @param batch needs old_log_probs, rollout_log_probs and response_mask; its tensors may be disposed while this waits
+ * @returns metrics, with as many read-backs as `computeStepMetrics`; weights and mask on the backend of the batch, made
+ *   without another. They belong to the caller, and are outside of autodiff and of any `tf.tidy` that the call was in
+ * @throws as `computeStepMetrics`; MissingInputError for a batch that lacks an input of the correction
+ * @source verl, trainer/ppo/rollout_corr_helper.py, compute_rollout_correction_and_add_to_batch
+ * @example
+ *   const { metrics, isWeights, responseMask } = await correctedStep(batch, {
+ *     rolloutCorrection: { rolloutIs: 'token', rolloutRs: 'token_k1', rolloutRsThreshold: '0.5_2' },
+ *   });
+ */
+export async function correctedStep(
+  batch: RolloutBatch,
+  options: CorrectedStepOptions & { readonly rolloutCorrection: { readonly rolloutIs: WeightLevel } },
+): Promise<CorrectedStep & { readonly isWeights: Tensor }>;
+export async function correctedStep(
+  batch: RolloutBatch,
+  options: CorrectedStepOptions,
+): Promise<CorrectedStep>;
+export async function correctedStep(
+  batch: RolloutBatch,
+  options: CorrectedStepOptions,
+): Promise<CorrectedStep> {
+  const { asked, facts } = checkedOptions(CORRECTED, options);
+  assertBatch(CORRECTED, batch);
+  const { rolloutCorrection = {} } = asked;
+  const tensors = requireTensors(CORRECTED, batch, ['oldLogProbs', 'rolloutLogProbs', 'responseMask']);
+  const launched = launchStep(
+    CORRECTED,
+    batch,
+    { ...asked, rolloutCorrection },
+    { facts, wantsDecisions: true },
+  );
+  const held = Object.values(tensors).map((tensor) => retainTensor(tensor));
+  try {
+    const { state, decisions } = await launched;
+    const [oldLogProbs, rolloutLogProbs, responseMask] = held.map(({ tensor }) => tensor) as [
+      Tensor,
+      Tensor,
+      Tensor,
+    ];
+    const inputs = { oldLogProbs, rolloutLogProbs, responseMask };
+    return { metrics: state.metrics(facts), ...correctionTensors(CORRECTED, inputs, decisions!) };
+  } finally {
+    for (const tensor of held) tensor.release();
+  }
+}
+
+function checkedOptions(
+  where: string,
+  options: StepMetricsOptions,
+): { readonly asked: StepStateOptions; readonly facts: StepFacts } {
+  assertOptions(where, options, { ...stateKinds, ...factKinds });
+  assertStateOptions(where, options);
+  const { timing, nGpus, gradientNorm, ...asked } = options;
+  assertFacts(where, { timing, nGpus, gradientNorm }, 'options');
+  // The caller may go on timing while the numbers are on their way.
+  return { asked, facts: { timing: timing && { ...timing }, nGpus, gradientNorm } };
 }
 
 /**
@@ -83,119 +145,7 @@ export async function computeStepState(
   batch: RolloutBatch,
   options: StepStateOptions = {},
 ): Promise<StepState> {
-  return Pending.attempt(() => {
-    assertStepStateOptions('computeStepState', options);
-    return launchState('computeStepState', batch, options, undefined);
-  });
-}
-
-/**
- * Launches everything that a state needs.
- *
- * @param facts to say what lacks them; undefined if they are given later
- */
-function launchState(
-  where: string,
-  batch: RolloutBatch,
-  options: StepStateOptions,
-  facts: StepFacts | undefined,
-): Pending<StepState> {
-  assertBatch(where, batch);
-  const { semantics = 'recommended', families, onSkipped } = options;
-  const lengths = lengthsSource(where, batch, usesLengthColumns(semantics));
-  const isWanted = (family: StepFamily): boolean => families?.includes(family) !== false;
-  const groups = options.groups && Array.from(options.groups);
-  const own = kept(options);
-  // Also those of families that are not wanted: the state is finished and merged by them.
-  effectiveOptions(where, own, families);
-  const known = {
-    options: own,
-    rows: batch.batchSize,
-    families: families && [...families],
-    responseWidth: responseWidthOf(batch),
-    promptWidth: promptWidth(batch),
-    numTurns: batch.numTurns && Float64Array.from(batch.numTurns),
-    toolCallCounts: batch.toolCallCounts && Float64Array.from(batch.toolCallCounts),
-    globalTokenNum: batch.globalTokenNum && Float64Array.from(batch.globalTokenNum),
-  };
-  const launch = (existing: NamedMask | undefined): Pending<StepState> => {
-    const { plans, skipped: ofTensors } = planFamilies(where, batch, options, { lengths, existing });
-    const reasons = { prompt: reasonOfLength(lengths.prompt), response: reasonOfLength(lengths.response) };
-    const areLengthsKnown = { prompt: reasons.prompt ?? NONE, response: reasons.response ?? NONE };
-    const { globalTokenNum } = known;
-    const ofHost =
-      facts === undefined ? {} : skippedOfHost({ lengths: areLengthsKnown, globalTokenNum, families }, facts);
-    const skipped: Skipped = { ...ofTensors, ...ofHost };
-    const isTimed = facts?.timing !== undefined && (isWanted('timing') || isWanted('throughput'));
-    const tellsTokens = Object.values(reasons).includes(undefined) || globalTokenNum !== undefined;
-    const isSilent = facts === undefined ? !tellsTokens : !isTimed;
-    if (Object.keys(plans).length === 0 && isSilent) {
-      for (const [family, why] of Object.entries(skipped)) onSkipped?.(family as StepFamily, why);
-      throw nothingToCompute(where, skipped);
-    }
-    tellSkipped(where, skipped, onSkipped);
-
-    const planned = Object.entries(plans).map(([family, plan]) => ({ family, plan: unfinished(plan) }));
-    const contents = { ...known, skipped: ofTensors, groups: plans.groups && groups };
-    const asked = planned.map(({ plan }) => plan);
-    return runWithLengths<readonly FamilyTables[]>(where, batch, lengths, asked).map(
-      ([tables, found]) =>
-        new StepState({
-          ...contents,
-          tables: Object.fromEntries(planned.map(({ family }, i) => [family, tables[i]!])),
-          lengths: {
-            prompt: found.prompt ?? areLengthsKnown.prompt,
-            response: found.response ?? areLengthsKnown.response,
-          },
-        }),
-    );
-  };
-  const needsExisting =
-    isWanted('data') && (semantics === 'recommended' || lengths.response instanceof MissingInputError);
-  const asksWhichExist = needsExisting || (isWanted('groups') && groups !== undefined);
-  return asksWhichExist ? withExistingTokens(where, batch, launch) : launch(undefined);
-}
-
-const NONE = new Float64Array();
-
-function reasonOfLength(source: LengthsSource[keyof LengthsSource]): string | undefined {
-  return source instanceof MissingInputError ? reasonOf(source) : undefined;
-}
-
-/** The plan that ends with the rows themselves. */
-function unfinished({ inputs, masks, channels }: Plan<unknown>): Plan<FamilyTables> {
-  return { inputs, masks, channels, finish: (tables) => tables };
-}
-
-/** What rows are finished with later; a copy, since the caller may go on changing his options. */
-function kept({
-  maxResponseLength,
-  maxPromptLength,
-  maxModelLength,
-  rolloutCorrection,
-  policy,
-  rightAbove,
-  semantics,
-}: FamilyOptions): FamilyOptions {
-  return {
-    maxResponseLength,
-    maxPromptLength,
-    maxModelLength,
-    rolloutCorrection: rolloutCorrection && { ...rolloutCorrection },
-    policy: policy && { ...policy },
-    rightAbove,
-    semantics,
-  };
-}
-
-/** A batch of which nothing can be said is a mistake, and silence would hide it. */
-function nothingToCompute(where: string, skipped: Skipped): MissingInputError {
-  const reasons = Object.entries(skipped).map(([family, reason]) => `${family}: ${reason}`);
-  return new MissingInputError({
-    where,
-    input: 'batch',
-    expected: 'the inputs of at least one family of metrics',
-    received: `none (${reasons.join('; ')})`,
-    remedy: 'name the tensors as batchFromVerl does, e.g. response_mask, advantages, returns',
-  });
+  assertStepStateOptions('computeStepState', options);
+  const { state } = await launchStep('computeStepState', batch, options);
+  return state;
 }

@@ -5,11 +5,18 @@ import {
   type StepStateOptions,
   computeStepMetrics,
   computeStepState,
+  batchFromVerl,
+  correctedStep,
+  type RolloutBatch,
 } from '../../../src/index.js';
-import { batch } from './batch.js';
+import { batch, columns, tensor } from './batch.js';
 import { count, flag, options, type Parameter, type Rows } from './row.js';
 
 const anObject: Parameter = { fits: {}, takes: ['undefined', 'object'] };
+
+function withLogProbs(): RolloutBatch {
+  return batchFromVerl({ ...columns(), old_log_probs: tensor(), rollout_log_probs: tensor() });
+}
 
 export const stepCalls: Rows = {
   computeStepMetrics: () => ({
@@ -49,6 +56,14 @@ export const stepCalls: Rows = {
         semantics,
         onSkipped,
       }),
+  }),
+  correctedStep: () => ({
+    parameters: [
+      { fits: withLogProbs(), takes: [] },
+      { fits: { rolloutCorrection: {} }, takes: ['object'] },
+    ],
+    isAsync: true,
+    call: correctedStep,
   }),
   computeStepState: () => ({
     parameters: [{ fits: batch(), takes: [] }, options()],
