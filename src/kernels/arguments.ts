@@ -129,3 +129,12 @@ export function assertFunction(where: string, input: string, value: unknown): vo
   const expected = EXPECTED_OPTION.function;
   throw new Refusal({ where, input, expected, received: kindOf(value), remedy: 'pass () => …' });
 }
+
+/**
+ * The first place in a list of the caller whose element is no such thing; −1 if all are. Nothing is copied: a list may
+ * say any length.
+ */
+export function strangerAt(list: ArrayLike<unknown>, isExpected: (value: unknown) => boolean): number {
+  for (let i = 0; i < list.length; i++) if (!isExpected(list[i])) return i;
+  return -1;
+}

@@ -163,7 +163,19 @@ export function holdTensor(tensor: tf.Tensor): RetainedTensor {
   return {
     tensor,
     release: () => {
-      tensor.dispose();
+      try {
+        tensor.dispose();
+      } catch (error) {
+        // The memory of a backend that was removed went with it, and some then fail to free a part of it.
+        if (hasBackend(tensor)) throw error;
+      }
     },
   };
+}
+
+/** Whether the backend that holds a tensor is still there: one that was removed holds nothing. */
+export function hasBackend(tensor: tf.Tensor): boolean {
+  const { registry, state } = engineInternals();
+  const backend = state.tensorInfo.get(tensor.dataId)?.backend;
+  return backend !== undefined && Object.values(registry).includes(backend);
 }

@@ -6,7 +6,7 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
-import { assertNamed, kindOf } from '../kernels/arguments.js';
+import { assertNamed, kindOf, strangerAt } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 
 /** One number per row: a `[B]` tensor or an array of B numbers. */
@@ -257,8 +257,8 @@ export function assertEveryCount(
 
 /** @throws DtypeError for a column that holds anything but numbers, e.g. BigInts, booleans, text or nulls */
 function assertNumbers(where: string, name: string, column: RowColumn): void {
-  const values = isList(column) ? Array.from<unknown>(column) : undefined;
-  const stranger = values?.findIndex((value) => typeof value !== 'number') ?? 0;
+  const values: ArrayLike<unknown> | undefined = isList(column) ? column : undefined;
+  const stranger = values === undefined ? 0 : strangerAt(values, (value) => typeof value === 'number');
   if (stranger === -1) return;
   throw new DtypeError({
     where,

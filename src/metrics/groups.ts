@@ -5,7 +5,7 @@
  * about a run than its mean reward.
  */
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
+import { assertOptions, kindOf, strangerAt } from '../kernels/arguments.js';
 import { input } from '../kernels/expression.js';
 import {
   type MomentsRow,
@@ -199,7 +199,7 @@ function share(groups: readonly Moments[], holds: (group: Moments, index: number
 /** @throws DtypeError for a list that holds anything but numbers */
 function assertNumbers(where: string, values: unknown): asserts values is ArrayLike<number> {
   const list = listOf(values);
-  const stranger = list?.findIndex((value) => typeof value !== 'number') ?? 0;
+  const stranger = list === undefined ? 0 : strangerAt(list, (value) => typeof value === 'number');
   if (stranger === -1) return;
   throw new DtypeError({
     where,
@@ -219,7 +219,9 @@ function assertGroups(
 ): asserts groups is ArrayLike<GroupId> {
   const list = listOf(groups);
   const stranger =
-    list?.findIndex((id) => typeof id !== 'string' && !(typeof id === 'number' && id === id)) ?? 0;
+    list === undefined
+      ? 0
+      : strangerAt(list, (id) => typeof id === 'string' || (typeof id === 'number' && id === id));
   if (list === undefined || stranger !== -1) {
     throw new DtypeError({
       where,
@@ -239,9 +241,9 @@ function assertGroups(
   });
 }
 
-function listOf(given: unknown): unknown[] | undefined {
+function listOf(given: unknown): ArrayLike<unknown> | undefined {
   const isList = typeof given === 'object' && given !== null && 'length' in given;
-  return isList ? Array.from(given as ArrayLike<unknown>) : undefined;
+  return isList ? (given as ArrayLike<unknown>) : undefined;
 }
 
 /** @throws ValueError for a threshold that is NaN */

@@ -9,6 +9,9 @@ import { fullKey } from './scope.js';
 /** Masks that an export has taken, by the full key of their denominator. */
 export type TakenMasks = ReadonlyMap<string, MaskQueue>;
 
+/** Names that a message lists. */
+const MOST_NAMED = 10;
+
 export class Denominators {
   #queues = new Map<string, MaskQueue>();
   /** Those that exports have taken, until they are settled. */
@@ -31,12 +34,13 @@ export class Denominators {
     const key = typeof name === 'string' ? fullKey(path, name) : undefined;
     const queue = key === undefined ? undefined : this.#queues.get(key);
     if (key !== undefined && queue !== undefined) return { denominator: key, queue };
-    const known = [...this.#queues.keys()].map((recorded) => `'${recorded}'`);
+    const known = [...this.#queues.keys()].slice(0, MOST_NAMED).map((recorded) => `'${recorded}'`);
+    const more = this.#queues.size > MOST_NAMED ? ` and ${this.#queues.size - MOST_NAMED} more` : '';
     throw new MissingInputError({
       where: 'stat',
       input: 'denominator',
       expected: `the name of a denominator recorded in scope '${path}'`,
-      received: `${key === undefined ? kindOf(name) : `'${key}'`}, while ${known.length > 0 ? known.join(', ') : 'no key'} is known`,
+      received: `${kindOf(key ?? name)}, while ${known.length > 0 ? known.join(', ') : 'no key'}${more} is known`,
       remedy:
         'record the mask with denominator() in the same scope first, or keep the handle that it returns',
     });
@@ -87,8 +91,26 @@ export class Denominators {
     );
   }
 
+  /**
+   * Lets masks by name go whose backend was removed.
+   *
+   * @param count called before one goes that no launch has counted
+   */
+  dropUnreadable(count: (denominator: string, mask: HeldMask) => void): void {
+    for (const [denominator, queue] of this.#queues) {
+      queue.dropUnreadable((mask) => {
+        count(denominator, mask);
+      });
+    }
+  }
+
   /** Takes the masks of `key`, or all. */
   take(key: string | undefined): TakenMasks {
+    for (const earlier of this.#exporting) {
+      for (const [denominator, queue] of earlier) {
+        if (key === undefined || key === denominator) queue.supersede();
+      }
+    }
     let taken = this.#queues;
     if (key === undefined) {
       this.#queues = new Map();
@@ -111,9 +133,8 @@ export class Denominators {
   restore(taken: TakenMasks): void {
     this.#exporting.delete(taken);
     for (const [denominator, queue] of taken) {
-      const newer = this.#queues.get(denominator);
-      if (newer === undefined) this.#queues.set(denominator, queue);
-      else newer.adopt(queue);
+      const restored = queue.restoredBeside(this.#queues.get(denominator));
+      if (!restored.isBlank) this.#queues.set(denominator, restored);
     }
   }
 

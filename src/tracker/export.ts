@@ -98,16 +98,17 @@ async function withRecords<T>(
     ? sources.map(({ ledger, window: name }) => ({ ledger, cut: ledger.take(name, key) }))
     : [];
   const segments = reset ? taken.map(({ cut }) => cut.segments) : looks;
+  let finished: T;
   try {
     await readRows(sources, segments);
-    const finished = finishAll(segments);
-    for (const { ledger, cut } of taken) ledger.settle(cut);
-    if (!reset) for (const ledger of ledgers) ledger.absorb();
-    return finished;
+    finished = finishAll(segments);
   } catch (error) {
     for (const { ledger, cut } of taken) ledger.restore(cut);
     throw error;
   }
+  for (const { ledger, cut } of taken) ledger.settle(cut);
+  if (!reset) for (const ledger of ledgers) ledger.absorb();
+  return finished;
 }
 
 /**

@@ -3,9 +3,9 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertFunction } from '../kernels/arguments.js';
+import { recognizeAcrossCopies } from '../kernels/process-wide.js';
 import { DenominatorHandle } from './denominator-handle.js';
 import { timingPrefix } from './export.js';
-import { recognizeAcrossCopies } from '../kernels/process-wide.js';
 import type { Ledger } from './ledger.js';
 import type { ScalarOptions } from './numbers.js';
 import { type Scope, assertText, cleanName } from './scope.js';
@@ -19,12 +19,12 @@ import { Stopwatch, during } from './timing.js';
  * that runs inside. All calls are atomic: one that throws has recorded nothing.
  */
 export class TrackerHandle {
+  readonly #ledger: Ledger;
+  readonly #scope: Scope;
+
   static {
     recognizeAcrossCopies(this, 'tracker-handle', 1);
   }
-
-  readonly #ledger: Ledger;
-  readonly #scope: Scope;
 
   /** @internal handles are made by `child` */
   constructor(ledger: Ledger, scope: Scope) {
@@ -37,8 +37,9 @@ export class TrackerHandle {
    * starts, and nowhere else.
    *
    * @param name slashes at its ends are dropped; '' adds no level
-   * @returns what `fn` returns, a promise included
-   * @throws ValueError if `name` is no text; MissingInputError or ValueError if `fn` is no function
+   * @returns what `fn` returns, a promise included. Another thenable, which may begin its work only when it is awaited,
+   *   begins it in the scope: a promise of it is returned
+   * @throws ValueError if `name` is no text, or too long with the scopes around it; MissingInputError or ValueError if `fn` is no function
    */
   scope<T>(name: string, fn: () => T): T {
     assertFunction('scope', 'fn', fn);
@@ -133,21 +134,32 @@ export class TrackerHandle {
    *
    * Exported as the scalar `timeperf/<key>`, whatever the scope and the name of the tracker.
    *
-   * @throws KeyConflictError if `timeperf/<key>` is something else already
+   * Disposing it never throws, so that an error of the block shows: if `timeperf/<key>` has become something else
+   * meanwhile, the duration is dropped with a warning.
+   *
+   * @throws KeyConflictError if `timeperf/<key>` is something else already; ValueError for a key that is too long or
+   *   no text
    */
   timing(key: string): Disposable {
     const { numbers, settings } = this.#ledger;
     const name = timingPrefix + cleanName('timing', key, 'key');
     numbers.assertScalars('timing', [name]);
-    return new Stopwatch(settings.clock, (seconds) => {
-      numbers.scalar('', { [name]: seconds });
-    });
+    return new Stopwatch(
+      settings.clock,
+      (seconds) => {
+        numbers.scalar('', { [name]: seconds });
+      },
+      (error) => {
+        this.#ledger.noteTimingLost(name, error);
+      },
+    );
   }
 
   /**
-   * Times `fn`, also if it throws; for a promise, until it settles.
+   * Times `fn`, also if it throws; for a promise or another thenable, until it settles.
    *
-   * @returns what `fn` returns
+   * @returns what `fn` returns, a promise in place of another thenable. Nothing of the timing ever replaces what `fn`
+   *   returns or throws
    * @throws KeyConflictError as `timing` does, before `fn` runs
    */
   recordTiming<T>(key: string, fn: () => T): T {

@@ -7,7 +7,7 @@ import { KeyConflictError, ValueError } from '../errors.js';
 import { type Binding, Slot } from './entry.js';
 import type { Notices } from './notices.js';
 import { exportedNames, tensorReduceTypes } from './reduce-type.js';
-import { fullKey } from './scope.js';
+import { assertLength, fullKey } from './scope.js';
 import type { Settings } from './settings.js';
 
 /** A key, and what a record call wants it to be. */
@@ -75,6 +75,7 @@ export class KeyBook {
     for (const { key, binding } of wanted) {
       const existing = this.#slots.get(key)?.binding;
       if (existing === undefined) {
+        assertLength(where, key);
         added++;
       } else {
         if (!this.#agrees(existing, binding)) throw rebound(where, key, existing, binding);

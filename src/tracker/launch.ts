@@ -5,7 +5,7 @@
  * moments rows; what they mean is the business of whoever recorded them.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import { BackendError } from '../errors.js';
+import { BackendError, TensortallyError } from '../errors.js';
 import { messageOf } from '../kernels/arguments.js';
 import {
   type CompactMask,
@@ -28,6 +28,7 @@ export class Launch {
   #pending: Pending<Rows> | undefined;
   #rows: Rows | undefined;
   #loss: Error | undefined;
+  #isBeingRead = false;
   readonly #bytes: number;
 
   /**
@@ -105,6 +106,7 @@ export class Launch {
   static async read(launches: Iterable<Launch>): Promise<void> {
     const unread = [...new Set(launches)].filter((launch) => !launch.isRead);
     const pendings = unread.map((launch) => launch.#pending!);
+    for (const launch of unread) launch.#isBeingRead = true;
     try {
       // An array, not arguments: a tracker that is exported seldom has more launches than a call has room for.
       const all = Pending.all<readonly Rows[]>(pendings);
@@ -126,7 +128,7 @@ export class Launch {
           ),
         ),
       );
-      throw error;
+      throw typed(error);
     }
   }
 
@@ -138,14 +140,35 @@ export class Launch {
 
   #lose(loss: unknown): void {
     if (this.isRead) return;
-    this.#loss = loss instanceof Error ? loss : new Error(messageOf(loss), { cause: loss });
+    this.#loss = typed(loss);
     this.#keep(new Map());
   }
 
-  /** Frees the device memory of rows that nobody will read. */
+  /** Frees the device memory of rows that nobody will read. What an export is reading stays its own, and is freed by it. */
   release(): void {
-    this.#pending?.release();
+    if (this.#isBeingRead) return;
+    try {
+      this.#pending?.release();
+    } catch {
+      // Of a device that is gone: nobody can do anything about it.
+    }
   }
+}
+
+/** What a device failed with, as an error of the package. */
+function typed(cause: unknown): TensortallyError {
+  if (cause instanceof TensortallyError) return cause;
+  return new BackendError(
+    {
+      where: 'export',
+      input: 'statistics on the device',
+      expected: 'a device that delivers them',
+      received: `an error: ${messageOf(cause)}`,
+      remedy:
+        'export again for what is left; if the device is gone, start the backend again with initBackend()',
+    },
+    { cause },
+  );
 }
 
 /** The refusal of a kernel, as that of the record call which it came from. */

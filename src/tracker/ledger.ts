@@ -6,7 +6,7 @@
  * the caller; reading back and turning rows into exported numbers is the business of `export.ts`.
  */
 import { PairingError, ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
+import { assertOptions, kindOf, messageOf } from '../kernels/arguments.js';
 import type { CompactMask } from '../kernels/index.js';
 import { Denominators, type TakenMasks } from './denominators.js';
 import type { Binding, Segment, Slot } from './entry.js';
@@ -26,12 +26,12 @@ import {
   namedStats,
 } from './stat-call.js';
 import { type TrackerMemory, memoryOf } from './memory.js';
-import { Windows, ofKey } from './windows.js';
+import { type Cut, Windows, ofKey } from './windows.js';
 
 /** What an export has cut off from a tracker, until it succeeds or fails. */
 export interface Taken {
-  readonly window: string;
   readonly segments: readonly Segment[];
+  readonly cut: Cut;
   readonly masks: TakenMasks;
 }
 
@@ -44,7 +44,6 @@ export class Ledger {
   readonly #book: KeyBook;
   readonly #windows: Windows;
   readonly #denominators = new Denominators();
-  readonly #exporting = new Set<Taken>();
   readonly #unread = new UnreadLaunches(() => {
     this.absorb();
   });
@@ -97,6 +96,9 @@ export class Ledger {
     const { denominator, queue } = this.#denominators.find(path, options?.denominator);
     const stats = this.#stats(path, denominator, values, bindingOf, options);
     this.#book.assertCompatible('stat', stats);
+    queue.dropUnreadable((mask) => {
+      this.#countAlone(denominator, mask);
+    });
 
     const groups = new Map<HeldMask, Stat[]>();
     const surplus: string[] = [];
@@ -160,7 +162,7 @@ export class Ledger {
     const fresh = new Map([...this.#touched(key)].map((slot) => [slot.key, slot.snapshot()] as const));
     const waiting = this.#windows.segments(window);
     const segments = key === undefined ? waiting : ofKey(waiting, key);
-    return fresh.size === 0 ? [...segments] : [...segments, fresh];
+    return fresh.size === 0 ? segments : [...segments, fresh];
   }
 
   /**
@@ -172,6 +174,9 @@ export class Ledger {
    */
   prepare(where: string, window: string | undefined, key: string | undefined): string {
     const name = this.#knownWindow(where, window);
+    this.#denominators.dropUnreadable((denominator, mask) => {
+      this.#countAlone(denominator, mask);
+    });
     this.#assertPaired(name, key);
     for (const [denominator, mask] of this.#denominators.held(key)) this.#countAlone(denominator, mask);
     return name;
@@ -181,11 +186,10 @@ export class Ledger {
   take(window: string, key?: string): Taken {
     const sealed = new Map([...this.#touched(key)].map((slot) => [slot.key, slot.seal()] as const));
     this.#windows.push(sealed);
-    const segments = this.#windows.take(window, key);
-    const taken = { window, segments, masks: this.#denominators.take(key) };
+    const cut = this.#windows.take(window, key);
     if (key === undefined) this.#records = 0;
-    this.#exporting.add(taken);
-    return taken;
+    const segments = cut.stretches.map(({ segment }) => segment);
+    return { segments, cut, masks: this.#denominators.take(key) };
   }
 
   /** Why records that a window exports are missing from `segments`; of each failure of a device it hears once. */
@@ -195,10 +199,10 @@ export class Ledger {
 
   /** What was taken is exported. */
   settle(taken: Taken): void {
-    if (!this.#exporting.delete(taken)) return;
+    if (!this.#windows.settle(taken.cut)) return;
     this.#denominators.settle(taken.masks);
     this.absorb();
-    this.#forgetKeys();
+    this.#book.forget(this.#windows.keys());
   }
 
   /** Merges what was read meanwhile, so that looking often does not let anything pile up. */
@@ -210,8 +214,7 @@ export class Ledger {
 
   /** What was taken could not be exported: it joins the records made since, as if it had not been taken. */
   restore(taken: Taken): void {
-    if (!this.#exporting.delete(taken)) return;
-    this.#windows.restore(taken.window, taken.segments);
+    if (!this.#windows.restore(taken.cut)) return;
     this.#windows.compact();
     this.#denominators.restore(taken.masks);
   }
@@ -225,9 +228,8 @@ export class Ledger {
     this.#windows.clear();
     this.#unread.clear();
     this.#denominators.release();
-    this.#exporting.clear();
     this.#records = 0;
-    this.#forgetKeys();
+    this.#book.forget(this.#windows.keys());
   }
 
   memory(): TrackerMemory {
@@ -249,6 +251,12 @@ export class Ledger {
   noteNameTaken(key: string, name: string, other: Ledger): void {
     const text = `'${key}' exports '${name}', as ${other.label} does: this one, the later by name, wins`;
     this.#notices.once('TENSORTALLY_NAME_TAKEN', key, text);
+  }
+
+  /** Warns that a duration was measured and could not be recorded. */
+  noteTimingLost(key: string, error: unknown): void {
+    const reason = messageOf(error);
+    this.#notices.once('TENSORTALLY_TIMING_LOST', key, `a duration of '${key}' is not recorded: ${reason}`);
   }
 
   /** The masks of a call, each with the queue of its denominator, which is opened if it is new. All or nothing. */
@@ -319,18 +327,6 @@ export class Ledger {
       if (slot.isTouched && (key === undefined || slot.key === key)) yield slot;
   }
 
-  /** Keys of which neither slots nor windows nor running exports have records can become something else. */
-  #forgetKeys(): void {
-    const held = new Set<string>();
-    for (const segment of [
-      ...this.#windows.all(),
-      ...[...this.#exporting].flatMap(({ segments }) => segments),
-    ]) {
-      for (const key of segment.keys()) held.add(key);
-    }
-    this.#book.forget(held);
-  }
-
   #noteRecord(): void {
     if (++this.#records < this.settings.exportReminder || this.#hasReminded) return;
     this.#hasReminded = true;
@@ -351,7 +347,7 @@ export class Ledger {
    */
   #assertPaired(window: string, key: string | undefined): void {
     for (const { denominator, stat, values, masks } of this.#denominators.behind(key)) {
-      if (!this.#holds(window, stat)) continue;
+      if (!this.#holds(window, stat, denominator)) continue;
       const had = `${String(values)} value${values === 1 ? '' : 's'}`;
       const wanted = `one value per mask of '${denominator}' (${String(masks)})`;
       if (this.settings.mode === 'parity') {
@@ -368,9 +364,13 @@ export class Ledger {
     }
   }
 
-  #holds(window: string, key: string): boolean {
-    if (this.#book.slotOf(key)?.isTouched === true) return true;
-    return this.#windows.segments(window).some((segment) => segment.has(key));
+  /** Whether a window has records of a stat over `denominator`. Its key may be something else by now. */
+  #holds(window: string, stat: string, denominator: string): boolean {
+    const slot = this.#book.slotOf(stat);
+    if (slot?.isTouched === true && slot.binding.denominator === denominator) return true;
+    return this.#windows
+      .segments(window)
+      .some((segment) => segment.get(stat)?.binding.denominator === denominator);
   }
 
   #knownWindow(where: string, window: string | undefined): string {

@@ -37,6 +37,8 @@ export class MaskQueue {
   #released = 0;
   /** Masks used so far, by stat key. */
   readonly #used = new Map<string, number>();
+  /** Whether an export has taken later masks of the denominator: none of these is to pair with a value any more. */
+  #isSuperseded = false;
 
   constructor(denominator: string) {
     this.denominator = denominator;
@@ -45,6 +47,16 @@ export class MaskQueue {
   /** Masks recorded by name so far, held or not. */
   get total(): number {
     return this.#released + this.#held.length;
+  }
+
+  /** Whether it is as if it had just been made. */
+  get isBlank(): boolean {
+    return this.#isIdle && this.#bound.size === 0;
+  }
+
+  /** Whether it has seen no mask by name, and no value for one. */
+  get #isIdle(): boolean {
+    return this.total === 0 && this.#used.size === 0;
   }
 
   /**
@@ -58,7 +70,7 @@ export class MaskQueue {
     for (const used of this.#used.values()) usedByAll = Math.min(usedByAll, used);
     const spent = this.#held.slice(0, Math.max(0, usedByAll - this.#released));
     for (const mask of spent) if (!mask.counted) count(mask);
-    for (const { compact: old } of spent) old.release();
+    for (const { compact: old } of spent) letGo(old);
     this.#held.splice(0, spent.length);
     this.#released += spent.length;
     this.#held.push({ compact, counted: false });
@@ -79,7 +91,7 @@ export class MaskQueue {
   /** Lets the mask of a handle go. It must have been counted. */
   unbind(mask: BoundMask): void {
     this.#bound.delete(mask);
-    mask.compact.release();
+    letGo(mask.compact);
   }
 
   /**
@@ -132,19 +144,65 @@ export class MaskQueue {
     return [...this.#held, ...this.#bound];
   }
 
-  /** Takes over the handles of an older queue; its masks by name are paired and counted, and go. */
-  adopt(older: MaskQueue): void {
-    for (const mask of older.#bound) this.#bound.add(mask);
-    older.#bound.clear();
-    older.release();
+  /**
+   * Lets masks by name go whose backend was removed. No value can pair with one any more, so none is missing for it.
+   *
+   * @param count called before a mask goes that no launch has counted
+   */
+  dropUnreadable(count: (mask: HeldMask) => void): void {
+    const readable = this.#held.filter(({ compact }) => compact.isReadable);
+    if (readable.length === this.#held.length) return;
+    for (const [stat, used] of this.#used) {
+      const behind = this.#held.slice(0, Math.max(0, used - this.#released));
+      const gone = behind.filter((mask) => !readable.includes(mask));
+      this.#used.set(stat, used - gone.length);
+    }
+    for (const mask of this.#held) {
+      if (readable.includes(mask)) continue;
+      if (!mask.counted) count(mask);
+      letGo(mask.compact);
+    }
+    this.#held.splice(0, Infinity, ...readable);
+  }
+
+  /** Notes that an export takes masks that were recorded after these, which other exports have taken. */
+  supersede(): void {
+    this.#isSuperseded = true;
+  }
+
+  /** Takes the place of the queue that `earlier` may be, when an export gives these masks back. */
+  restoredBeside(earlier: MaskQueue | undefined): MaskQueue {
+    if (this.#isSuperseded) this.#letNamedGo();
+    if (earlier === undefined) return this;
+    // Masks by name that were recorded since are what values pair with now; those given back are paired and counted.
+    const [kept, other]: [MaskQueue, MaskQueue] = earlier.#isIdle ? [this, earlier] : [earlier, this];
+    for (const mask of other.#bound) kept.#bound.add(mask);
+    other.#bound.clear();
+    other.#letNamedGo();
+    return kept;
+  }
+
+  #letNamedGo(): void {
+    for (const { compact } of this.#held) letGo(compact);
+    this.#held.length = 0;
+    this.#released = 0;
+    this.#used.clear();
   }
 
   /** Lets all masks go. */
   release(): void {
-    for (const { compact } of this.held()) compact.release();
-    this.#released = this.total;
-    this.#held.length = 0;
+    for (const { compact } of this.#bound) letGo(compact);
     this.#bound.clear();
+    this.#letNamedGo();
+  }
+}
+
+/** Memory that its device does not take back, for whatever reason, is no reason to lose what was recorded. */
+function letGo(compact: CompactMask): void {
+  try {
+    compact.release();
+  } catch {
+    // Nobody can do anything about it, and the mask holds on to nothing now.
   }
 }
 

@@ -5,6 +5,7 @@ export type NoticeCode =
   | 'TENSORTALLY_NAME_TAKEN'
   | 'TENSORTALLY_NEVER_EXPORTED'
   | 'TENSORTALLY_REDUCE_TYPE'
+  | 'TENSORTALLY_TIMING_LOST'
   | 'TENSORTALLY_UNPAIRED';
 
 /** Subjects that are remembered; a tracker that has this many has been told. */

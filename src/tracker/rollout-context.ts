@@ -8,6 +8,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { ValueError } from '../errors.js';
 import { assertFunction, assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { processWide } from '../kernels/process-wide.js';
+import { begun } from './thenable.js';
 
 /** What a task is run for. */
 export interface RolloutContext {
@@ -54,7 +55,7 @@ export function withRollout<T>(context: RolloutContext, fn: () => T): T {
     );
   }
   assertFunction('withRollout', 'fn', fn);
-  return contexts.run(Object.freeze({ isEval, taskId }), fn);
+  return contexts.run(Object.freeze({ isEval, taskId }), () => begun(fn()));
 }
 
 /** The rollout that the calling code belongs to; undefined outside of any. */

@@ -8,6 +8,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { ValueError } from '../errors.js';
 import { kindOf } from '../kernels/arguments.js';
 import { processWide } from '../kernels/process-wide.js';
+import { begun } from './thenable.js';
 
 /** An open scope of one `Scope`; `outer` are the frames around it, of any owner. */
 interface Frame {
@@ -41,7 +42,7 @@ export class Scope {
     return new Scope(joinPath(this.path, name));
   }
 
-  /** Runs `fn` one level down. Returns what `fn` returns; if that is a promise, the scope is open until it settles. */
+  /** Runs `fn` one level down. Returns what `fn` returns, begun in the scope; a promise has it until it settles. */
   run<T>(name: string, fn: () => T): T {
     return this.#open(joinPath(this.path, name), fn);
   }
@@ -52,7 +53,7 @@ export class Scope {
   }
 
   #open<T>(path: string, fn: () => T): T {
-    return frames.run({ owner: this, path, outer: frames.getStore() }, fn);
+    return frames.run({ owner: this, path, outer: frames.getStore() }, () => begun(fn()));
   }
 }
 
@@ -64,8 +65,25 @@ export class Scope {
  */
 export function cleanName(where: string, name: unknown, input = 'name'): string {
   assertText(where, input, name);
-  // Nearly all names are clean, and scopes are opened often.
-  return name.startsWith('/') || name.endsWith('/') ? name.replace(/^\/+|\/+$/g, '') : name;
+  let [start, end] = [0, name.length];
+  while (start < end && name[start] === '/') start++;
+  while (end > start && name[end - 1] === '/') end--;
+  return name.slice(start, end);
+}
+
+/** Characters of a full key. Longer ones are texts of samples, of which every export would be full. */
+const MOST_KEY_LENGTH = 10_000;
+
+/** @throws ValueError for a key or path that is too long */
+export function assertLength(where: string, key: string): void {
+  if (key.length <= MOST_KEY_LENGTH) return;
+  throw new ValueError({
+    where,
+    input: `${key.slice(0, 40)}…`,
+    expected: `a key of at most ${MOST_KEY_LENGTH} characters, scopes included`,
+    received: `${key.length} characters`,
+    remedy: 'keep texts of samples out of keys and scopes',
+  });
 }
 
 /** @throws ValueError for anything but text */
@@ -82,7 +100,10 @@ export function assertText(where: string, input: string, value: unknown): assert
 
 function joinPath(path: string, name: string): string {
   const clean = cleanName('scope', name);
-  return clean === '' ? path : fullKey(path, clean);
+  if (clean === '') return path;
+  const joined = fullKey(path, clean);
+  assertLength('scope', joined);
+  return joined;
 }
 
 /** The key of a record: its path and its own name. */

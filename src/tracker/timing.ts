@@ -3,28 +3,41 @@
  * still does in the background is only part of it if the code waits for it.
  */
 
+import { begun, isThenable } from './thenable.js';
+
 /** Monotonic seconds since any fixed moment. */
 export type Clock = () => number;
 
 /** The default clock. */
 export const monotonicClock: Clock = () => performance.now() / 1000;
 
-/** A running measurement: reports its duration once, when it is disposed. */
+/**
+ * A running measurement: reports its duration once, when it is disposed.
+ *
+ * Disposing never throws: what was measured has an outcome, and an error of the measurement must not take its place.
+ */
 export class Stopwatch implements Disposable {
   readonly #clock: Clock;
   readonly #start: number;
+  readonly #onLost: (error: unknown) => void;
   #report: ((seconds: number) => void) | undefined;
 
-  constructor(clock: Clock, report: (seconds: number) => void) {
+  /** @param onLost hears why a duration could not be reported */
+  constructor(clock: Clock, report: (seconds: number) => void, onLost: (error: unknown) => void) {
     this.#clock = clock;
     this.#report = report;
+    this.#onLost = onLost;
     this.#start = clock();
   }
 
   [Symbol.dispose](): void {
     const report = this.#report;
     this.#report = undefined;
-    report?.(this.#clock() - this.#start);
+    try {
+      report?.(this.#clock() - this.#start);
+    } catch (error) {
+      this.#onLost(error);
+    }
   }
 }
 
@@ -33,17 +46,13 @@ export function during<T>(running: Disposable, fn: () => T): T {
   let isPending = false;
   try {
     const result = fn();
-    if (!isPromiseLike(result)) return result;
+    if (!isThenable(result)) return result;
     isPending = true;
-    const settled = Promise.resolve(result).finally(() => {
+    const settled = Promise.resolve(begun(result)).finally(() => {
       running[Symbol.dispose]();
     });
     return settled as T;
   } finally {
     if (!isPending) running[Symbol.dispose]();
   }
-}
-
-function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }

@@ -7,7 +7,7 @@
 import type * as tf from '@tensorflow/tfjs-core';
 import { ReleasedError } from '../../errors.js';
 import { recognizeAcrossCopies } from '../process-wide.js';
-import { type RetainedTensor, assertNumericTensor } from '../residency.js';
+import { type RetainedTensor, assertNumericTensor, hasBackend } from '../residency.js';
 import { assertSound } from '../webgpu-faults.js';
 import type { MaskForm } from './forms.js';
 
@@ -26,13 +26,13 @@ export type MaskTensor = tf.Tensor | CompactMask;
 
 /** A mask that is held in its most compact form until `release()`. Made by `compactMask`. */
 export class CompactMask {
-  static {
-    recognizeAcrossCopies(this, 'compact-mask', 1);
-  }
-
   /** The shape of the tensor that it was made of. */
   readonly shape: readonly number[];
   #storage: MaskStorage | undefined;
+
+  static {
+    recognizeAcrossCopies(this, 'compact-mask', 1);
+  }
 
   /** For `compactMask`, which has checked the tensor. */
   constructor(shape: readonly number[], storage: MaskStorage) {
@@ -56,6 +56,11 @@ export class CompactMask {
 
   get isReleased(): boolean {
     return this.#storage === undefined;
+  }
+
+  /** Whether passes can read it: it is held, and its backend was not removed. */
+  get isReadable(): boolean {
+    return this.#storage !== undefined && hasBackend(this.#storage.held.tensor);
   }
 
   /** Gives the memory back. Passes that were launched with the mask are not concerned. Idempotent. */

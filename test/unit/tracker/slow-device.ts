@@ -12,10 +12,17 @@ type Kernels = typeof kernels;
 /** The kernels that a tracker launches, with their results held by the device of the running test. */
 export function slowKernels(original: Kernels, device: { readonly current?: SlowDevice }): Kernels {
   return {
-    ...original,
+    ...heldKernels(original, device),
     // A device does not say what a mask selects until it is asked.
     compactMask: (mask: tf.Tensor) =>
       Object.defineProperty(original.compactMask(mask), 'selected', { value: undefined }),
+  };
+}
+
+/** The same, with masks that are in the memory of the host. */
+export function heldKernels(original: Kernels, device: { readonly current?: SlowDevice }): Kernels {
+  return {
+    ...original,
     momentsTables: (...args: Parameters<Kernels['momentsTables']>) =>
       device.current!.hold(original.momentsTables(...args)),
     channelTables: (...args: Parameters<Kernels['channelTables']>) =>

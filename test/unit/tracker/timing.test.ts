@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { KeyConflictError, ValueError } from '../../../src/errors.js';
 import { StatsTracker } from '../../../src/tracker/index.js';
+import { CaughtWarnings } from './warnings.js';
 
 function timed(name?: string): { tracker: StatsTracker; pass: (seconds: number) => void } {
   let now = 100;
@@ -104,5 +105,110 @@ describe('recordTiming', () => {
       }),
     ).rejects.toBe(boom);
     expect(await tracker.export()).toEqual({ 'timeperf/x': 2, 'timeperf/x__count': 2 });
+  });
+});
+
+describe('what the timed function does', () => {
+  const boom = new Error('boom');
+
+  /** Makes `timeperf/x` something else, so that the timing which runs cannot be recorded. */
+  function occupy(tracker: StatsTracker): void {
+    tracker.counter({ 'timeperf/x': 1 });
+  }
+
+  function expectOneLoss(warnings: CaughtWarnings): void {
+    expect(warnings.of('TENSORTALLY_TIMING_LOST')).toHaveLength(1);
+    expect(warnings.count).toBe(1);
+    warnings.stop();
+  }
+
+  it.each<[string, (tracker: StatsTracker) => unknown]>([
+    ['a value', () => 5],
+    ['undefined', () => undefined],
+    ['a promise', () => Promise.resolve(5)],
+    [
+      'a thenable',
+      () => ({
+        then: (resolve: (x: number) => void) => {
+          resolve(5);
+        },
+      }),
+    ],
+  ])('is what comes of it, not the refusal of its key, for %s', async (_what, result) => {
+    const { tracker } = timed();
+    const warnings = new CaughtWarnings();
+    const given = tracker.recordTiming('x', () => {
+      occupy(tracker);
+      return result(tracker);
+    });
+    expect(await given).toBe(await result(tracker));
+    expect(await tracker.export()).toEqual({ 'timeperf/x': 1 });
+    expectOneLoss(warnings);
+  });
+
+  it('is what it throws or rejects with', async () => {
+    const { tracker } = timed();
+    const warnings = new CaughtWarnings();
+    expect(() =>
+      tracker.recordTiming('x', () => {
+        occupy(tracker);
+        throw boom;
+      }),
+    ).toThrow(boom);
+    tracker.dispose();
+    for (const rejected of [
+      () => Promise.reject(boom),
+      () => ({
+        then: (_: unknown, reject: (e: Error) => void) => {
+          reject(boom);
+        },
+      }),
+    ]) {
+      const given = tracker.recordTiming('x', () => {
+        occupy(tracker);
+        return rejected();
+      });
+      await expect(given).rejects.toBe(boom);
+      tracker.dispose();
+    }
+    expectOneLoss(warnings);
+  });
+
+  it('is what a block of `using` throws', () => {
+    const { tracker } = timed();
+    const warnings = new CaughtWarnings();
+    const block = () => {
+      using running = tracker.timing('x');
+      expect(Symbol.dispose in running).toBe(true);
+      occupy(tracker);
+      throw boom;
+    };
+    expect(block).toThrow(boom);
+    expectOneLoss(warnings);
+  });
+
+  it('is what comes of it where the clock fails, or the result has a `then` that does', () => {
+    let calls = 0;
+    const tracker = new StatsTracker('', {
+      clock: () => {
+        if (++calls % 2 === 0) throw new Error('no time');
+        return 0;
+      },
+    });
+    const warnings = new CaughtWarnings();
+    expect(tracker.recordTiming('x', () => 5)).toBe(5);
+    const odd = Object.defineProperty({}, 'then', {
+      get: () => {
+        throw boom;
+      },
+    });
+    expect(tracker.recordTiming('x', () => odd)).toBe(odd);
+    expectOneLoss(warnings);
+  });
+
+  it('never begins under a key that is too long', () => {
+    const { tracker } = timed();
+    const ran = () => expect.fail('ran');
+    expect(() => tracker.recordTiming('k'.repeat(10_001), ran)).toThrow(ValueError);
   });
 });
