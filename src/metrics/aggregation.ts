@@ -9,7 +9,8 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError, ShapeError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { type Expression, input, multiply } from '../kernels/expression.js';
-import { type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
+import { Moments, type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
+import { denseWindow } from '../kernels/moments/pass.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 import { type Plan, plan, runPlans } from './plan.js';
 import { type LossOf, type ResponsePart, partTokens } from './policy/plans.js';
@@ -94,7 +95,8 @@ export async function aggLoss(
     const aggregation = checkedAggregation(WHERE, options);
     assertMatrix('loss_mat', lossMat, undefined);
     assertMatrix('loss_mask', lossMask, lossMat.shape);
-    const part = { inputs: { lossMat }, responseMask: lossMask };
+    const { cols } = responseShape(lossMat);
+    const part = { inputs: { lossMat }, response: denseWindow(lossMask, cols), cols };
     const plan = lossPlan(part, input('lossMat'), aggregation);
     const labels = { lossMat: 'loss_mat', response: 'loss_mask', responseMask: 'loss_mask' };
     return runPlans<[number]>(WHERE, responseShape(lossMat), [plan], labels).map(([loss]) => loss);
@@ -116,8 +118,16 @@ function assertMatrix(name: string, tensor: Tensor, shape: readonly number[] | u
 /** The loss `of` over the response tokens, aggregated. */
 export function lossPlan(part: ResponsePart, of: Expression, aggregation: LossAggregation): Plan<number> {
   const tokens = partTokens(part);
-  const cols = part.responseMask.shape[1]!;
-  const selected = { of, mask: 'response' };
+  const { cols, response, isOneStep = false } = part;
+  const isWhole = aggregation.lossAggMode.startsWith('token');
+  const selected = { of, mask: 'response', isWhole };
+  if (isOneStep && !isWhole && aggregation.semantics === 'recommended') {
+    return plan({
+      ...tokens,
+      channels: { steps: { ...selected, isWhole: true } },
+      finish: ({ steps }) => lossOfSteps(steps, cols, aggregation),
+    });
+  }
   if (!multipliesByMask(aggregation)) {
     return plan({
       ...tokens,
@@ -127,8 +137,8 @@ export function lossPlan(part: ResponsePart, of: Expression, aggregation: LossAg
   }
   return plan({
     masks: tokens.masks,
-    inputs: { ...tokens.inputs, responseMask: part.responseMask },
-    channels: { selected, products: { of: multiply(of, 'responseMask'), mask: undefined } },
+    inputs: { ...tokens.inputs, ...(response && { responseMask: response }) },
+    channels: { selected, products: { of: response ? multiply(of, 'responseMask') : of, mask: undefined } },
     finish: ({ selected: counted, products }) => aggregate(counted, products, cols, aggregation),
   });
 }
@@ -140,7 +150,19 @@ function multipliesByMask({ semantics, lossAggMode }: LossAggregation): boolean 
 
 /** Losses from the channels of `lossPlan`, of batches of `cols` columns. */
 export function lossFrom(cols: number, aggregation: LossAggregation): LossOf {
-  return (selected, products = selected) => aggregate(selected, products, cols, aggregation);
+  return ({ selected, products = selected, steps }) =>
+    steps ? lossOfSteps(steps, cols, aggregation) : aggregate(selected!, products!, cols, aggregation);
+}
+
+/** The loss in a mode of sequences, each of which is one step. */
+function lossOfSteps(
+  steps: MomentsTable,
+  cols: number,
+  { lossAggMode, lossScaleFactor = cols, dpSize, globalBatchSize }: LossAggregation,
+): number {
+  const { count, sum } = new Moments(steps.total());
+  const mean = (sum / (globalBatchSize ?? count)) * dpSize;
+  return lossAggMode === 'seq-mean-token-sum-norm' ? mean / lossScaleFactor : mean;
 }
 
 /**

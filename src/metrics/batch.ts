@@ -92,6 +92,17 @@ export function responseWidthOf(batch: RolloutBatch): number | undefined {
   return widest && columnsOf(widest);
 }
 
+/**
+ * Whether every row is one step, as in classic control: one column and no prompt. Such a batch needs no mask, and its rows have no
+ * lengths.
+ */
+export function isOneStep(batch: RolloutBatch): boolean {
+  const { attentionMask, promptLength } = batch;
+  const hasPrompt =
+    promptLength !== undefined || (attentionMask !== undefined && columnsOf(attentionMask) > 1);
+  return !hasPrompt && responseWidthOf(batch) === 1;
+}
+
 /** Columns of a tensor `[B, T]`; `[B]` is one step a row. */
 export function columnsOf({ rank, shape }: Tensor): number {
   return rank === 1 ? 1 : shape[1]!;

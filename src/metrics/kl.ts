@@ -21,9 +21,10 @@ import {
   meanPlan,
   recordMetricsOf,
   recordPlan,
+  responsePart,
   sequenceMeanPlan,
 } from './policy/plans.js';
-import { responseShape } from './response-windows.js';
+import { batchShape } from './response-windows.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 import type { Metrics } from './statistics.js';
 
@@ -139,7 +140,7 @@ export async function computeKlMetrics(
 export function klMetrics(batch: RolloutBatch, options: KlMetricsOptions = {}): Pending<Metrics> {
   assertBatch(WHERE, batch);
   const plan = klPlan(batch, options);
-  return runPlans<[Metrics]>(WHERE, responseShape(batch.responseMask!), [plan]).map(([metrics]) => metrics);
+  return runPlans<[Metrics]>(WHERE, batchShape(batch), [plan]).map(([metrics]) => metrics);
 }
 
 /**
@@ -151,9 +152,7 @@ export function klPlan(batch: RolloutBatch, options: KlMetricsOptions = {}, wher
   assertOptions(where, options, { semantics: 'any' });
   const { semantics = 'recommended' } = options;
   assertSemantics(where, semantics);
-  const tensors = requireTensors(where, batch, ['responseMask', 'logProbs', 'refLogProbs']);
-  const { responseMask, ...inputs } = tensors;
-  const part = { inputs, responseMask };
+  const part = responsePart(where, batch, requireTensors(where, batch, ['logProbs', 'refLogProbs']));
   return recordPlan(
     Object.fromEntries(
       klEstimatorNames.flatMap((name) => {

@@ -21,9 +21,10 @@ import {
   meanPlan,
   recordMetricsOf,
   recordPlan,
+  responsePart,
   sequenceMeanPlan,
 } from './policy/plans.js';
-import { responseShape } from './response-windows.js';
+import { batchShape } from './response-windows.js';
 import type { Metrics } from './statistics.js';
 
 /** Options of `computePolicyMetrics`; the defaults are verl's. */
@@ -103,7 +104,7 @@ export function policyMetrics(batch: RolloutBatch, options: PolicyMetricsOptions
       remedy: 'put what the update computed into the batch',
     });
   }
-  return runPlans<[Metrics]>(WHERE, responseShape(batch.responseMask!), [plan]).map(([metrics]) => metrics);
+  return runPlans<[Metrics]>(WHERE, batchShape(batch), [plan]).map(([metrics]) => metrics);
 }
 
 /**
@@ -119,16 +120,16 @@ export function policyPlan(
   as = 'options',
 ): Plan<Metrics> | undefined {
   const checked = checkedPolicyOptions(where, options, as);
-  const { responseMask } = requireTensors(where, batch, ['responseMask']);
+  const response = responsePart(where, batch, {});
   const part = (...fields: readonly ResponseField[]): ResponsePart | undefined =>
     fields.every((field) => batch[field] !== undefined)
-      ? { inputs: requireTensors(where, batch, fields), responseMask }
+      ? { ...response, inputs: requireTensors(where, batch, fields) }
       : undefined;
   // Asked for by name, so what it needs must be there.
   if (checked.klPenaltyKind !== undefined) requireTensors(where, batch, ['oldLogProbs', 'refLogProbs']);
   const plans = { ...updatePlans(part, checked), ...klPlans(part, checked), ...criticPlans(part, checked) };
   if (Object.keys(plans).length === 0) return undefined;
-  return recordPlan(plans, (tables) => policyMetricsOf(tables, responseMask.shape[1]!, options, where));
+  return recordPlan(plans, (tables) => policyMetricsOf(tables, response.cols, options, where));
 }
 
 /** The metrics of rows of batches of `cols` columns, from the channels of `policyPlan`. */

@@ -20,10 +20,9 @@ import {
   subtract,
 } from '../kernels/expression.js';
 import { Moments, type MomentsTable, Pending } from '../kernels/index.js';
-import { denseWindow } from '../kernels/moments/pass.js';
-import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
-import { type Plan, plan, runPlans } from './plan.js';
-import { responseShape } from './response-windows.js';
+import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from './batch.js';
+import { type Plan, type PlanChannel, plan, runPlans } from './plan.js';
+import { batchShape, requireResponseTokens } from './response-windows.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 import type { Metrics } from './statistics.js';
 
@@ -134,9 +133,7 @@ function launched(
   options: VarianceProxyOptions,
 ): Pending<VarianceProxies> {
   const proxies = proxiesPlan(where, batch, options);
-  return runPlans<[VarianceProxies]>(where, responseShape(batch.responseMask!), [proxies]).map(
-    ([all]) => all,
-  );
+  return runPlans<[VarianceProxies]>(where, batchShape(batch), [proxies]).map(([all]) => all);
 }
 
 function proxiesPlan(
@@ -144,9 +141,8 @@ function proxiesPlan(
   batch: RolloutBatch,
   { gradientNorm, semantics = 'recommended' }: VarianceProxyOptions,
 ): Plan<VarianceProxies> {
-  const tensors = requireTensors(where, batch, ['responseMask', 'oldLogProbs', 'advantages', 'sumPiSquared']);
-  const { responseMask, ...inputs } = tensors;
-  const masks = { response: denseWindow(responseMask, responseMask.shape[1]!) };
+  const masks = { response: requireResponseTokens(where, batch) };
+  const inputs = requireTensors(where, batch, ['oldLogProbs', 'advantages', 'sumPiSquared']);
   const power = scoreNorm(semantics);
   const channels = {
     advantages: { of: input('advantages'), mask: 'response' },
@@ -154,6 +150,11 @@ function proxiesPlan(
   };
   const finish = (rows: VarianceProxyTables): VarianceProxies => finished(rows, gradientNorm, semantics);
   const { rolloutIsWeights } = batch;
+  if (isOneStep(batch) && semantics === 'recommended') {
+    const ofSteps = stepChannels(power, rolloutIsWeights !== undefined);
+    const withWeights: Record<string, Tensor> = { ...inputs, ...(rolloutIsWeights && { rolloutIsWeights }) };
+    return plan({ inputs: withWeights, masks, channels: ofSteps, finish });
+  }
   if (rolloutIsWeights === undefined) return plan({ inputs, masks, channels, finish });
 
   const weighted = multiply(power, square('rolloutIsWeights'));
@@ -173,6 +174,18 @@ function proxiesPlan(
   });
 }
 
+/** The products of what rows have, where every row is one step. */
+function stepChannels(power: Expression, isWeighted: boolean): Record<keyof StepTables, PlanChannel> {
+  const whole = (of: Expression): PlanChannel => ({ of, mask: 'response', isWhole: true });
+  const ofRow = multiply(square('advantages'), max(power, 0));
+  const weight = square('rolloutIsWeights');
+  return {
+    aSquared: whole(square('advantages')),
+    rowPower: whole(isWeighted ? multiply(ofRow, weight) : ofRow),
+    stepPower: whole(isWeighted ? multiply(power, weight) : power),
+  };
+}
+
 /**
  * w of one token, arranged for probabilities near 1, where 1 − 2π + Σπ² is a small difference of numbers near 1:
  * with q = 1 − π, which expm1 gives without cancellation, w = (Σπ² − 1) + 2q. Since Σπ² ≥ π², w ≥ q²; the verl
@@ -189,8 +202,17 @@ export function varianceProxyMetricsOf(tables: VarianceProxyTables, options: Var
   return metricsOf(finished(tables, options.gradientNorm, options.semantics ?? 'recommended'));
 }
 
+/** Where every row is one step: A², A²·w·ρ² and w·ρ². */
+interface StepTables {
+  readonly aSquared: MomentsTable;
+  readonly rowPower: MomentsTable;
+  readonly stepPower: MomentsTable;
+}
+
+export type VarianceProxyTables = RowTables | StepTables;
+
 /** One row per row of the batch. */
-export interface VarianceProxyTables {
+interface RowTables {
   readonly advantages: MomentsTable;
   /** w */
   readonly power: MomentsTable;
@@ -205,8 +227,43 @@ function finished(
   gradientNorm: number | undefined,
   semantics: Semantics,
 ): VarianceProxies {
-  const { advantages, power, weightedPower = power, weights } = tables;
   const isRecommended = semantics === 'recommended';
+  const { rows, sumOfPower, sumOfASquared, sumOfW } =
+    'aSquared' in tables ? sumsOfSteps(tables) : sumsOfRows(tables, isRecommended);
+  const unknown = isRecommended ? NaN : 0;
+  const signalStrength = gradientNorm === undefined ? unknown : gradientNorm ** 2;
+  const totalPower = sumOfPower / rows;
+  const noise = (totalPower - signalStrength) / (rows - 1);
+  const isKnown = gradientNorm !== undefined && rows > 1;
+  return {
+    signalStrength,
+    totalPower,
+    // Python's max(0, NaN) is 0: the presets hide an undefined noise.
+    pureNoise: !isKnown ? unknown : isRecommended ? Math.max(noise, 0) : noise > 0 ? noise : 0,
+    expectedASquared: sumOfASquared / rows,
+    expectedW: sumOfW / rows,
+    rows,
+  };
+}
+
+/** Sums over the rows that count, and how many those are. */
+interface RowSums {
+  readonly rows: number;
+  readonly sumOfPower: number;
+  readonly sumOfASquared: number;
+  readonly sumOfW: number;
+}
+
+function sumsOfSteps({ aSquared, rowPower, stepPower }: StepTables): RowSums {
+  const { count: rows, sum: sumOfASquared } = new Moments(aSquared.total());
+  const { sum: sumOfPower } = new Moments(rowPower.total());
+  return { rows, sumOfPower, sumOfASquared, sumOfW: new Moments(stepPower.total()).sum };
+}
+
+function sumsOfRows(
+  { advantages, power, weightedPower = power, weights }: RowTables,
+  isRecommended: boolean,
+): RowSums {
   let rows = 0;
   let sumOfPower = 0;
   let sumOfASquared = 0;
@@ -222,20 +279,7 @@ function finished(
     sumOfASquared += a * a;
     sumOfW += new Moments(weightedPower.row(row)).sum;
   }
-  const unknown = isRecommended ? NaN : 0;
-  const signalStrength = gradientNorm === undefined ? unknown : gradientNorm ** 2;
-  const totalPower = sumOfPower / rows;
-  const noise = (totalPower - signalStrength) / (rows - 1);
-  const isKnown = gradientNorm !== undefined && rows > 1;
-  return {
-    signalStrength,
-    totalPower,
-    // Python's max(0, NaN) is 0: the presets hide an undefined noise.
-    pureNoise: !isKnown ? unknown : isRecommended ? Math.max(noise, 0) : noise > 0 ? noise : 0,
-    expectedASquared: sumOfASquared / rows,
-    expectedW: sumOfW / rows,
-    rows,
-  };
+  return { rows, sumOfPower, sumOfASquared, sumOfW };
 }
 
 function metricsOf(proxies: VarianceProxies): Metrics {

@@ -5,8 +5,10 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import type { Expression } from '../../kernels/expression.js';
 import { Moments, type MomentsRow, type MomentsTable } from '../../kernels/index.js';
-import { denseWindow } from '../../kernels/moments/pass.js';
+import type { MatrixWindow } from '../../kernels/moments/pass.js';
+import { type RolloutBatch, isOneStep, responseWidthOf } from '../batch.js';
 import { type Plan, plan } from '../plan.js';
+import { requireResponseTokens } from '../response-windows.js';
 import type { Semantics } from '../semantics.js';
 import { type Metrics, momentsOf } from '../statistics.js';
 
@@ -14,26 +16,46 @@ import { type Metrics, momentsOf } from '../statistics.js';
 export interface ResponsePart {
   /** `[B, T]` tensors by the names that expressions use. */
   readonly inputs: Readonly<Record<string, Tensor>>;
-  /** `[B, T]` */
-  readonly responseMask: Tensor;
+  /** The tokens that count; undefined for all. */
+  readonly response: MatrixWindow | undefined;
+  /** T */
+  readonly cols: number;
+  /** See `isOneStep`. */
+  readonly isOneStep?: boolean;
+}
+
+/**
+ * The tokens that numbers of a batch are about.
+ *
+ * @throws MissingInputError as `requireResponseTokens`
+ */
+export function responsePart(
+  where: string,
+  batch: RolloutBatch,
+  inputs: Readonly<Record<string, Tensor>>,
+): ResponsePart {
+  const response = requireResponseTokens(where, batch);
+  return { inputs, response, cols: responseWidthOf(batch)!, isOneStep: isOneStep(batch) };
 }
 
 /** Inputs and masks of a plan over the response tokens. */
-export function partTokens({ inputs, responseMask }: ResponsePart): Pick<Plan<never>, 'inputs' | 'masks'> {
-  return { inputs, masks: { response: denseWindow(responseMask, responseMask.shape[1]!) } };
+export function partTokens({ inputs, response }: ResponsePart): Pick<Plan<never>, 'inputs' | 'masks'> {
+  return { inputs, masks: { response } };
 }
 
 /** Mean of `of` over all response tokens. */
 export function meanPlan(part: ResponsePart, of: Expression, semantics: Semantics): Plan<number> {
   return plan({
     ...partTokens(part),
-    channels: { mean: { of, mask: 'response' } },
+    channels: { mean: { of, mask: 'response', isWhole: true } },
     finish: ({ mean }) => maskedMean(mean.total(), semantics),
   });
 }
 
 /** Mean over rows of the mean of `of` over the response tokens of the row. */
 export function sequenceMeanPlan(part: ResponsePart, of: Expression, semantics: Semantics): Plan<number> {
+  // The mean of a row of one step is that step; a preset counts rows without one, too.
+  if (part.isOneStep && semantics === 'recommended') return meanPlan(part, of, semantics);
   return plan({
     ...partTokens(part),
     channels: { rowMean: { of, mask: 'response' } },
@@ -74,8 +96,15 @@ export function recordPlan(
 /** The tables of a `recordPlan`: a key, a space, and the name of the channel, which says what the number is. */
 export type RecordTables = Readonly<Record<string, MomentsTable>>;
 
-/** The loss of the selected tokens; `products` where its sums are taken of products with the mask. */
-export type LossOf = (selected: MomentsTable, products: MomentsTable | undefined) => number;
+/** A loss from the channels of its plan. */
+export type LossOf = (tables: {
+  /** The loss of the selected tokens. */
+  readonly selected?: MomentsTable | undefined;
+  /** Where its sums are taken of products with the mask. */
+  readonly products?: MomentsTable | undefined;
+  /** The loss of all selected steps, where every sequence is one. */
+  readonly steps?: MomentsTable | undefined;
+}) => number;
 
 /** The numbers of a `recordPlan`. */
 export function recordMetricsOf(tables: RecordTables, semantics: Semantics, lossOf: LossOf): Metrics {
@@ -91,7 +120,10 @@ export function recordMetricsOf(tables: RecordTables, semantics: Semantics, loss
         metrics[key] = sequenceMean(table, semantics);
         break;
       case 'selected':
-        metrics[key] = lossOf(table, tables[`${key} products`]);
+        metrics[key] = lossOf({ selected: table, products: tables[`${key} products`] });
+        break;
+      case 'steps':
+        metrics[key] = lossOf({ steps: table });
         break;
     }
   }

@@ -150,7 +150,7 @@ function channelSets(
   switch (family) {
     case 'varianceProxy': {
       const always = ['advantages', 'power'];
-      return [always, [...always, 'weightedPower', 'weights']];
+      return [always, [...always, 'weightedPower', 'weights'], ['aSquared', 'rowPower', 'stepPower']];
     }
     case 'rolloutCorrection': {
       const { semantics = 'recommended' } = options;
@@ -164,7 +164,7 @@ function channelSets(
     case 'policy':
     case 'kl':
       // Each names its metric, and how the number is made.
-      return [(channel) => /^\S+ (mean|rowMean|selected|products)$/.test(channel)];
+      return [(channel) => /^\S+ (mean|rowMean|selected|products|steps)$/.test(channel)];
   }
 }
 
