@@ -21,6 +21,11 @@ export interface RolloutBatch {
   readonly batchSize: number;
   /** T; undefined if the batch has neither response tensors nor a given width. */
   readonly responseWidth?: number | undefined;
+  /**
+   * Whether the response tensors span the prompts, too, as in AReaL; see `batchFromAreal`. Lengths then come from the columns below,
+   * under all semantics.
+   */
+  readonly isFullSequence?: boolean | undefined;
   /** `[B, P + T]`: tokens that exist, prompt and response, tool output included. */
   readonly attentionMask?: Tensor | undefined;
   /** `[B, T]`: tokens that the policy wrote and that take part in the loss. */
@@ -97,10 +102,10 @@ export function responseWidthOf(batch: RolloutBatch): number | undefined {
  * lengths.
  */
 export function isOneStep(batch: RolloutBatch): boolean {
-  const { attentionMask, promptLength } = batch;
-  const hasPrompt =
-    promptLength !== undefined || (attentionMask !== undefined && columnsOf(attentionMask) > 1);
-  return !hasPrompt && responseWidthOf(batch) === 1;
+  const { attentionMask, promptLength, responseLength } = batch;
+  const hasLengths = promptLength !== undefined || responseLength !== undefined;
+  const hasPrompt = attentionMask !== undefined && columnsOf(attentionMask) > 1;
+  return !hasLengths && !hasPrompt && responseWidthOf(batch) === 1;
 }
 
 /** Columns of a tensor `[B, T]`; `[B]` is one step a row. */

@@ -4,8 +4,8 @@ import { MissingInputError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { constant, input, subtract } from '../kernels/expression.js';
 import { Moments, type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
-import type { MaskedExpression, MatrixWindow } from '../kernels/moments/pass.js';
-import { type ResponseField, type RolloutBatch, assertBatch, missingTensor } from './batch.js';
+import type { MatrixWindow } from '../kernels/moments/pass.js';
+import { type ResponseField, type RolloutBatch, assertBatch, isOneStep, missingTensor } from './batch.js';
 import { type NamedMask, withExistingTokens } from './existing-tokens.js';
 import { explainedVariance } from './explained-variance.js';
 import {
@@ -16,7 +16,7 @@ import {
   rowFacts,
   runWithLengths,
 } from './lengths.js';
-import { type MissingInput, type PartialPlan, type Plan, plan, wholePlan } from './plan.js';
+import { type MissingInput, type PartialPlan, type Plan, type PlanChannel, plan, wholePlan } from './plan.js';
 import { responseTokens } from './response-windows.js';
 import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
 import { type Metrics, fraction, meanMaxMin, momentsOf } from './statistics.js';
@@ -123,7 +123,9 @@ export function dataPlan(
 
 /** Whether a batch gives metrics of its rows that ask nothing of the response part. */
 export function hasRowMetrics({ numTurns, toolCallCounts }: RolloutBatch, { lengths }: DataRows): boolean {
-  const isKnown = [lengths.prompt, lengths.response].some((source) => !(source instanceof MissingInputError));
+  const isKnown = [lengths.prompt, lengths.response].some(
+    (source) => source !== undefined && !(source instanceof MissingInputError),
+  );
   return isKnown || numTurns !== undefined || toolCallCounts !== undefined;
 }
 
@@ -139,7 +141,7 @@ function missingLengths({ response, prompt }: LengthsSource): MissingInput[] {
 
 function missingTensors(where: string, batch: RolloutBatch, useCritic: boolean | undefined): MissingInput[] {
   const keysOf: Partial<Record<ResponseField, string>> = {
-    responseMask: 'critic/{advantages,returns,values}/*',
+    ...(!isOneStep(batch) && { responseMask: 'critic/{advantages,returns,values}/*' }),
     advantages: 'critic/advantages/*',
     ...(useCritic !== false && { returns: 'critic/returns/*' }),
     tokenLevelScores: 'critic/score/*',
@@ -179,6 +181,9 @@ export const dataChannels = [
   'errors',
   /** 1 for every token that exists, where no length tells which rows have one. */
   'produced',
+  /** score and rewards where every row is one step. */
+  'stepScore',
+  'stepRewards',
 ] as const;
 
 /** One row per row of the batch, for every channel that the batch allows. */
@@ -192,38 +197,44 @@ function responsePlan(
   semantics: Semantics,
 ): Plan<DataTables> {
   const response = responseTokens(batch);
+  const areSteps = isOneStep(batch);
+  // A step's sum is the step; the presets sum rows, whatever masks say.
+  const areScoresOfSteps = areSteps && semantics === 'recommended';
   // verl sums the whole row, so a NaN in the padding poisons the score; recommended selects the tokens that exist.
   const ofRow = semantics === 'recommended' ? existing?.name : undefined;
   const inputs: Record<string, Tensor> = {};
-  const channels: Record<string, MaskedExpression> = {};
+  const channels: Record<string, PlanChannel> = {};
   const ask = (channel: keyof DataTables, field: ResponseField, mask: string | undefined): void => {
+    const isWhole = channel !== 'score' && channel !== 'rewards';
     const tensor = batch[field];
     if (tensor === undefined) return;
     inputs[field] = tensor;
-    channels[channel] = { of: input(field), mask };
+    channels[channel] = { of: input(field), mask, isWhole };
   };
-  ask('score', 'tokenLevelScores', ofRow);
-  ask('rewards', 'tokenLevelRewards', ofRow);
-  if (response !== undefined) {
+  ask(areScoresOfSteps ? 'stepScore' : 'score', 'tokenLevelScores', ofRow);
+  ask(areScoresOfSteps ? 'stepRewards' : 'rewards', 'tokenLevelRewards', ofRow);
+  if (response !== undefined || areSteps) {
     ask('advantages', 'advantages', 'response');
     ask('returns', 'returns', 'response');
     if (hasCritic) ask('values', 'values', 'response');
     if (channels.values && channels.returns) {
-      channels.errors = { of: subtract('returns', 'values'), mask: 'response' };
+      channels.errors = { of: subtract('returns', 'values'), mask: 'response', isWhole: true };
     }
   }
   const sums = channels.score ?? channels.rewards;
-  if (sums && existing && lengths.response instanceof MissingInputError) {
+  const areRowsUnknown = lengths.response === undefined || lengths.response instanceof MissingInputError;
+  if (sums && existing && areRowsUnknown) {
     channels.produced = { of: constant(1), mask: existing.name };
   }
-  const masks: Record<string, MatrixWindow> = {
+  const masks: Record<string, MatrixWindow | undefined> = {
     ...(existing && { [existing.name]: existing.window }),
-    ...(response && { response }),
+    response,
   };
   return plan<DataTables, string>({ inputs, masks, channels, finish: (tables) => tables });
 }
 
-function scoreMetrics({ response }: KnownLengths, { score, rewards, produced }: DataTables): Metrics {
+function scoreMetrics({ response }: KnownLengths, tables: DataTables): Metrics {
+  const { score, rewards, produced, stepScore, stepRewards } = tables;
   // Without a length the tokens that exist tell, and without a mask nobody knows a row that has none.
   const tokens = response ?? (produced && RowMoments.fromTable(produced).count);
   const sumsOf = (table: MomentsTable): Float64Array =>
@@ -231,6 +242,8 @@ function scoreMetrics({ response }: KnownLengths, { score, rewards, produced }: 
   return {
     ...(score && meanMaxMin('critic/score', momentsOf(sumsOf(score)))),
     ...(rewards && meanMaxMin('critic/rewards', momentsOf(sumsOf(rewards)))),
+    ...(stepScore && meanMaxMin('critic/score', new Moments(stepScore.total()))),
+    ...(stepRewards && meanMaxMin('critic/rewards', new Moments(stepRewards.total()))),
   };
 }
 

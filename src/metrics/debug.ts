@@ -54,7 +54,7 @@ export function debugPlan(batch: RolloutBatch, where = WHERE): Plan<Metrics> {
     inputs: { oldLogProbs, rolloutLogProbs },
     masks,
     channels: {
-      distance: { of: abs(probabilityDifference(...logs)), mask },
+      distance: { of: abs(probabilityDifference(...logs)), mask, isWhole: true },
       actor: asked('actor'),
       rollout: asked('rollout'),
       actorScaled: asked('actorScaled'),
@@ -73,7 +73,7 @@ function selection(
 ): { readonly mask: string | undefined; readonly masks: Readonly<Record<string, MatrixWindow>> } {
   const response = responseTokens(batch);
   if (response !== undefined) return { mask: 'response', masks: { response } };
-  const attended = attendedTokens(batch, shape[1]!);
+  const attended = attendedTokens(batch, shape[1] ?? 1);
   return attended === undefined ? { mask: undefined, masks: {} } : { mask: 'attended', masks: { attended } };
 }
 

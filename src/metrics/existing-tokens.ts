@@ -9,7 +9,7 @@ import { BackendError } from '../errors.js';
 import { type MatrixWindow, denseWindow } from '../kernels/moments/pass.js';
 import { commonBackend } from '../kernels/residency.js';
 import { selectionOf, tidyWhere } from '../kernels/resident-ops.js';
-import { type RolloutBatch, type RowColumn, isTensorColumn, responseWidthOf } from './batch.js';
+import { type RolloutBatch, type RowColumn, columnsOf, isTensorColumn, responseWidthOf } from './batch.js';
 import { attendedTokens, responseTokens } from './response-windows.js';
 
 /** A mask of a pass, by the name that channels use. */
@@ -31,7 +31,8 @@ export function withExistingTokens<T>(
   use: (existing: NamedMask | undefined) => T,
 ): T {
   const masked = maskedTokens(batch);
-  const { responseLength } = batch;
+  // In a full sequence the columns before a length are not those of the response.
+  const responseLength = batch.isFullSequence ? undefined : batch.responseLength;
   if (masked === undefined || responseLength === undefined || masked.cols * batch.batchSize === 0) {
     return use(masked);
   }
@@ -72,7 +73,9 @@ function unionMask(
   const { backend } = commonBackend(where, [{ name, tensor }]);
   const local = isTensorColumn(column) && isOn(backend, column) ? column : hostNumbers(where, column);
   return tidyWhere(where, [{ name, tensor }], () => {
-    const selected = selectionOf(tf.slice(tensor, [0, tensor.shape[1]! - cols], [batchSize, cols]));
+    const selected = selectionOf(
+      tf.slice(tf.reshape(tensor, [batchSize, -1]), [0, columnsOf(tensor) - cols], [batchSize, cols]),
+    );
     const given = local instanceof tf.Tensor ? local : tf.tensor(local, [batchSize], 'float32');
     const lengths = tf.reshape(tf.cast(given, 'float32'), [batchSize, 1]);
     const isBefore = tf.less(tf.expandDims(tf.range(0, cols, 1, 'float32'), 0), lengths);

@@ -1,6 +1,12 @@
 /** Metrics of a training step: batch in, plain numbers out. */
 export { aggLoss, lossAggModes, type AggLossOptions, type LossAggMode } from './aggregation.js';
 export type { RolloutBatch, RowColumn } from './batch.js';
+export {
+  batchFromAreal,
+  type ArealBatchOptions,
+  type ArealTensors,
+  type OwningBatch,
+} from './batch/areal.js';
 export { batchFromVerl, type BatchOptions, type VerlLists, type VerlTensors } from './batch/verl.js';
 export { explainMetric, isInRange, metricCatalog, type MetricExplanation } from './catalog.js';
 export { semanticDifferences, type SemanticDifference } from './catalog/differences.js';

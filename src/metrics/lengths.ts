@@ -8,6 +8,8 @@ import {
   type RolloutBatch,
   type RowColumn,
   assertEveryCount,
+  columnsOf,
+  isOneStep,
   isTensorColumn,
   responseWidthOf,
 } from './batch.js';
@@ -40,11 +42,11 @@ export function rowFacts(batch: RolloutBatch, lengths: KnownLengths): RowFacts {
   return { lengths, responseWidth, promptWidth: promptWidth(batch), numTurns, toolCallCounts };
 }
 
-/** How the lengths of the rows are found, or the input that they lack. */
+/** How the lengths of the rows are found, or the input that they lack; undefined for rows of one step, which have none. */
 export interface LengthsSource {
-  readonly prompt: (() => Pending<Float64Array>) | MissingInputError;
+  readonly prompt: (() => Pending<Float64Array>) | MissingInputError | undefined;
   /** Counted in a pass over the response part, or by itself where a column tells. */
-  readonly response: Plan<Float64Array> | (() => Pending<Float64Array>) | MissingInputError;
+  readonly response: Plan<Float64Array> | (() => Pending<Float64Array>) | MissingInputError | undefined;
 }
 
 /**
@@ -53,12 +55,13 @@ export interface LengthsSource {
  * @param useColumns whether the columns `prompt_length` and `response_length` win over the attention mask
  */
 export function lengthsSource(where: string, batch: RolloutBatch, useColumns: boolean): LengthsSource {
-  const { promptLength, responseLength } = batch;
+  const { promptLength, responseLength, isFullSequence = false } = batch;
+  if (isOneStep(batch)) return { prompt: undefined, response: undefined };
   const fromColumn = (
     name: string,
     column: RowColumn | undefined,
   ): (() => Pending<Float64Array>) | undefined =>
-    useColumns && column !== undefined
+    (useColumns || isFullSequence) && column !== undefined
       ? () => columnValues(where, name, column, responseWidthOf(batch))
       : undefined;
   return {
@@ -81,9 +84,9 @@ function requiredLengths(where: string, batch: RolloutBatch, useColumns: boolean
  *
  * @throws MissingInputError if neither a column nor the attention mask tells one of them
  */
-export function rowLengths(where: string, batch: RolloutBatch, useColumns: boolean): Pending<RowLengths> {
+export function rowLengths(where: string, batch: RolloutBatch, useColumns: boolean): Pending<KnownLengths> {
   return runWithLengths(where, batch, requiredLengths(where, batch, useColumns), []).map(
-    ([, lengths]) => lengths as RowLengths,
+    ([, lengths]) => lengths,
   );
 }
 
@@ -100,7 +103,7 @@ export function runWithLengths<T extends readonly unknown[]>(
 ): Pending<readonly [T, KnownLengths]> {
   const all = plans as readonly Plan<unknown>[];
   const size = { rows: batch.batchSize, cols: responseWidthOf(batch) ?? 0 };
-  const isCounted = typeof response !== 'function' && !(response instanceof MissingInputError);
+  const isCounted = typeof response === 'object' && !(response instanceof MissingInputError);
   return Pending.launchAll<[unknown[], Float64Array | undefined, Float64Array | undefined]>([
     () => runPlans<unknown[]>(where, size, isCounted ? [...all, response] : all),
     typeof prompt === 'function' ? prompt : () => Pending.of(undefined),
@@ -113,9 +116,9 @@ export function runWithLengths<T extends readonly unknown[]>(
 
 /** Columns of the attention mask that are prompt, the rest being response. */
 export function promptWidth(batch: RolloutBatch): number | undefined {
-  const { attentionMask, responseWidth } = batch;
-  if (attentionMask === undefined || responseWidth === undefined) return undefined;
-  return attentionMask.shape[1]! - responseWidth;
+  const { attentionMask, responseWidth, isFullSequence = false } = batch;
+  if (attentionMask === undefined || responseWidth === undefined || isFullSequence) return undefined;
+  return columnsOf(attentionMask) - responseWidth;
 }
 
 /** The numbers of a column; on a device they are read exactly, as rows of one element. */
@@ -144,7 +147,7 @@ function promptTokens(where: string, batch: RolloutBatch): LengthsSource['prompt
   const tensor = attentionOf(where, batch, 'prompt');
   if (tensor instanceof MissingInputError) return tensor;
   const cols = promptWidth(batch)!;
-  const mask: MatrixWindow = { tensor, stride: tensor.shape[1]!, offset: 0, step: 1 };
+  const mask: MatrixWindow = { tensor, stride: columnsOf(tensor), offset: 0, step: 1 };
   const channels = { tokens: constant(1) };
   return () =>
     passTables({ where, rows: batch.batchSize, cols, inputs: {}, channels, mask }).map(

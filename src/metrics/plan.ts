@@ -133,7 +133,7 @@ export function runPlans<T extends readonly unknown[]>(
 
 /** Whether the elements of a part, of so many columns, are all elements of its tensor, in order. */
 function isWholeTensor(part: Tensor | MatrixWindow | undefined, cols: number): boolean {
-  return part === undefined || !('stride' in part) || isDense(part, cols);
+  return part === undefined || !('stride' in part) || (isDense(part, cols) && part.form === undefined);
 }
 
 /** The inputs and masks as one row; of those that are no whole tensors no channel of this row makes use. */
@@ -143,7 +143,9 @@ function stretched(
   { rows, cols }: { readonly rows: number; readonly cols: number },
 ): { readonly inputs: Plan<unknown>['inputs']; readonly masks: Plan<unknown>['masks'] } {
   const stretch = <P extends Tensor | MatrixWindow | undefined>(part: P): P | MatrixWindow =>
-    part !== undefined && 'stride' in part ? { ...part, stride: rows * cols } : part;
+    part !== undefined && 'stride' in part
+      ? { tensor: part.tensor, stride: rows * cols, offset: 0, step: 1 }
+      : part;
   const all = <P extends Tensor | MatrixWindow | undefined>(parts: Readonly<Record<string, P>>) =>
     Object.fromEntries(Object.entries(parts).map(([name, part]) => [name, stretch(part)] as const));
   return { inputs: all(inputs), masks: all(masks) };

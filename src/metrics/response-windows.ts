@@ -10,7 +10,7 @@ export function batchShape(batch: RolloutBatch): { rows: number; cols: number } 
 
 /** Rows and columns of a `[B, T]` tensor; `[B]` has one column. */
 export function responseShape(tensor: Tensor): { rows: number; cols: number } {
-  return { rows: tensor.shape[0]!, cols: columnsOf(tensor) };
+  return { rows: tensor.shape[0], cols: columnsOf(tensor) };
 }
 
 /** The tokens that take part in the loss; undefined without a response mask. */

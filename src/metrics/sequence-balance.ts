@@ -45,8 +45,10 @@ export function sequenceBalanceMetrics(
 /** Tokens of every sequence. */
 function sequenceLengths(batch: RolloutBatch): Pending<readonly number[]> {
   if (batch.globalTokenNum !== undefined) return Pending.of(Array.from(batch.globalTokenNum));
-  return rowLengths(WHERE, batch, true).map(({ prompt, response }) =>
-    Array.from(prompt, (tokens, row) => tokens + response[row]!),
+  // Rows of one step have no lengths; each is one.
+  const ones = new Float64Array(batch.batchSize).fill(1);
+  return rowLengths(WHERE, batch, true).map(({ prompt, response = ones }) =>
+    Array.from(response, (tokens, row) => (prompt?.[row] ?? 0) + tokens),
   );
 }
 

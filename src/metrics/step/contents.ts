@@ -113,7 +113,12 @@ export function mergedContents(all: readonly [StateContents, ...StateContents[]]
       Object.fromEntries(
         Object.keys(own).map((channel) => [
           channel,
-          join(all.map((contents) => contents.tables[family as TensorFamily]![channel]!)),
+          join(
+            all.map((contents) => ({
+              of: contents.rows,
+              table: contents.tables[family as TensorFamily]![channel]!,
+            })),
+          ),
         ]),
       ),
     ]),
@@ -149,15 +154,21 @@ export function mergedContents(all: readonly [StateContents, ...StateContents[]]
   };
 }
 
-/** Joins tables one below the other; families that share a channel go on sharing it. */
-function joinedTables(): (tables: readonly MomentsTable[]) => MomentsTable {
+/**
+ * Joins tables one below the other, and totals, which have fewer rows than their part of the batch, to one; families that share a
+ * channel go on sharing it.
+ */
+function joinedTables(): (
+  parts: readonly { readonly of: number; readonly table: MomentsTable }[],
+) => MomentsTable {
   const numbers = new Map<MomentsTable, number>();
   const known = new Map<string, MomentsTable>();
   const numberOf = (table: MomentsTable): number => {
     if (!numbers.has(table)) numbers.set(table, numbers.size);
     return numbers.get(table)!;
   };
-  return (tables) => {
+  return (parts) => {
+    const tables = parts.map((part) => part.table);
     const key = tables.map(numberOf).join(' ');
     let table = known.get(key);
     if (table === undefined) {
@@ -167,6 +178,7 @@ function joinedTables(): (tables: readonly MomentsTable[]) => MomentsTable {
         table.cells.set(cells, at);
         at += cells.length;
       }
+      if (parts.some((part) => part.table.length !== part.of)) table = table.merged();
       known.set(key, table);
     }
     return table;

@@ -47,6 +47,9 @@ export function encodeState(contents: StateContents): Uint8Array {
   const header: Header = {
     ...{ rows, skipped, families, responseWidth, promptWidth, options, channels },
     tables: tables.size,
+    ...([...tables.keys()].some(({ length }) => length !== rows) && {
+      tableRows: Array.from(tables.keys(), ({ length }) => length),
+    }),
     unknownLengths: {
       ...(typeof lengths.prompt === 'string' && { prompt: lengths.prompt }),
       ...(typeof lengths.response === 'string' && { response: lengths.response }),
@@ -107,7 +110,9 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
   const { rows, tables: count, unknownLengths, hasNumTurns, hasToolCallCounts, globalTokens } = header;
   const known = 2 - Object.keys(unknownLengths).length;
   const columns = known + Number(hasNumTurns) + Number(hasToolCallCounts) + Number(isBare(header));
-  const numbers = rows * (count * MomentsTable.WIDTH + columns) + (globalTokens ?? 0);
+  const tableRows = header.tableRows ?? Array<number>(count).fill(rows);
+  const records = tableRows.reduce((sum, length) => sum + length, 0);
+  const numbers = records * MomentsTable.WIDTH + rows * columns + (globalTokens ?? 0);
   if (bodyAt + 8 * numbers !== byteLength) return refuse('a part of them, or more');
 
   let at = bodyAt;
@@ -121,10 +126,10 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
     const stranger = list.find((count) => !(count >= 0 && count < Infinity));
     return stranger === undefined ? list : refuse(`bytes with the number ${stranger} of ${what}`);
   };
-  const tables = Array.from({ length: count }, () => {
-    const table = new MomentsTable(rows);
-    table.cells.set(next(rows * MomentsTable.WIDTH));
-    for (let i = 0; i < rows; i++) {
+  const tables = tableRows.map((length) => {
+    const table = new MomentsTable(length);
+    table.cells.set(next(length * MomentsTable.WIDTH));
+    for (let i = 0; i < length; i++) {
       if (!isCounted(table, i)) return refuse('bytes with moments that count nothing');
       const fault = rowFault(table, i);
       if (fault !== undefined) return refuse(`bytes with ${fault}`);

@@ -16,6 +16,8 @@ export interface Header extends Pick<
   /** By family and channel, which of the tables. */
   readonly channels: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly tables: number;
+  /** Rows of each table; undefined if all have one for every row of the batch. Totals of short rows have fewer. */
+  readonly tableRows?: readonly number[];
   /** Why lengths are unknown; those that are not here follow. */
   readonly unknownLengths: { readonly prompt?: string; readonly response?: string };
   readonly hasNumTurns: boolean;
@@ -25,6 +27,9 @@ export interface Header extends Pick<
   /** Entries of global_token_num. */
   readonly globalTokens?: number;
 }
+
+/** A step of more rows is none. */
+const MOST_ROWS_OF_TOTALS = 2 ** 32;
 
 const isRecord = (x: unknown): x is Readonly<Record<string, unknown>> =>
   typeof x === 'object' && x !== null && !Array.isArray(x);
@@ -50,6 +55,7 @@ const MOST_TABLES = 256;
 const PARTS: { readonly [K in keyof Required<Header>]: (x: unknown) => boolean } = {
   rows: isCount,
   tables: (x) => isCount(x) && x <= MOST_TABLES,
+  tableRows: unless(listOf(isCount)),
   skipped: (x) => isRecord(x) && Object.entries(x).every(([family, why]) => isFamily(family) && isText(why)),
   families: unless(listOf(isFamily)),
   responseWidth: unless(isCount),
@@ -75,7 +81,13 @@ export function faultOf(where: string, given: unknown): string | undefined {
     if (!holds(given[part])) return `a header whose ${part} is none`;
   }
   const header = given as unknown as Header;
-  const { rows, tables, groups, channels, globalTokens } = header;
+  const { rows, tables, groups, channels, globalTokens, tableRows } = header;
+  if (tableRows !== undefined) {
+    const areTotals = tableRows.length === tables && tableRows.every((n) => n <= rows);
+    // No byte stands for a row of which only totals are kept.
+    if (!areTotals || rows > MOST_ROWS_OF_TOTALS)
+      return `tables of ${tableRows.length} lengths for ${rows} rows`;
+  }
   if (groups !== undefined && groups.length !== rows) return `${groups.length} groups for ${rows} rows`;
   if ((groups === undefined) !== (channels.groups === undefined))
     return 'groups without metrics, or without ids';
@@ -108,7 +120,8 @@ function channelFault(
   if (beyond !== undefined) return `table ${own[beyond]} of ${tables} for ${family}`;
   const parts = PARTIAL_FAMILIES[family];
   if (parts !== undefined) {
-    const isExplained = parts.whole.every((channel) => channel in own) || family in skipped;
+    const isExplained =
+      parts.whole.some((all) => all.every((channel) => channel in own)) || family in skipped;
     return isExplained && parts.areFitting(found)
       ? undefined
       : `the channels ${found.join(', ')} for ${family}`;
@@ -124,15 +137,18 @@ const PARTIAL_FAMILIES: Readonly<
   Record<
     string,
     | {
-        /** What is always there, unless the state says why not. */
-        readonly whole: readonly string[];
+        /** One of these is always there, unless the state says why not. */
+        readonly whole: readonly (readonly string[])[];
         readonly areFitting: (channels: readonly string[]) => boolean;
       }
     | undefined
   >
 > = {
   data: {
-    whole: ['score', 'rewards', 'advantages'],
+    whole: [
+      ['score', 'rewards', 'advantages'],
+      ['stepScore', 'stepRewards', 'advantages'],
+    ],
     areFitting: (channels) => {
       const has = (channel: string): boolean => channels.includes(channel);
       const areKnown = channels.every((channel) => (dataChannels as readonly string[]).includes(channel));

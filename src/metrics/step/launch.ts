@@ -241,10 +241,11 @@ class StepLaunch {
   /** Why lengths are unknown; nothing yet for those that will be known. */
   #reasons(): { readonly prompt: Float64Array | string; readonly response: Float64Array | string } {
     const { prompt, response } = this.#lengths;
-    return {
-      prompt: prompt instanceof MissingInputError ? reasonOf(prompt) : NONE,
-      response: response instanceof MissingInputError ? reasonOf(response) : NONE,
+    const reason = (source: LengthsSource[keyof LengthsSource]): Float64Array | string => {
+      if (source === undefined) return 'rows of one step have no lengths';
+      return source instanceof MissingInputError ? reasonOf(source) : NONE;
     };
+    return { prompt: reason(prompt), response: reason(response) };
   }
 
   #run(

@@ -1,6 +1,7 @@
 /** The public functions on batches. Not a test. */
 import type * as tf from '@tensorflow/tfjs-core';
 import {
+  batchFromAreal,
   batchFromVerl,
   computeDataMetrics,
   computeThroughputMetrics,
@@ -20,6 +21,12 @@ const rowColumn: Parameter = { fits: [1, 2], takes: ['undefined'] };
 const batchTensor: Parameter = { fits: undefined, takes: ['undefined'] };
 
 export const metricsCalls: Rows = {
+  batchFromAreal: () => ({
+    parameters: [record({ attention_mask: mask(), loss_mask: mask() }), options()],
+    call: (...given: Parameters<typeof batchFromAreal>) => {
+      batchFromAreal(...given).dispose();
+    },
+  }),
   batchFromVerl: () => ({
     parameters: [record(columns()), options(), options()],
     call: batchFromVerl,
