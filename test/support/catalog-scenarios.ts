@@ -162,7 +162,18 @@ export const SCENARIOS: Readonly<Record<string, readonly Scenario[]>> = {
     { rows: withLogRatio((row, t) => 1 + 0.1 * t + 0.2 * row) },
   ],
   'sample-size-epsilon': [{ rows: withLogRatio(() => -19), range: '1e-10_2' }],
-  'comparison-with-nan': [{ rows: withOneNaN }],
+  'comparison-with-nan': [
+    { rows: withOneNaN },
+    // Where the log ratio is NaN, rejection takes the token out of what the update is measured over.
+    {
+      rows: changed(
+        healthy,
+        ['advantages', 'vpreds'],
+        () => NaN,
+        (row, t) => row === 0 && t === 0,
+      ),
+    },
+  ],
   'held-log-ratio': [
     {
       rows: changed(

@@ -22,7 +22,8 @@ const batchTensor: Parameter = { fits: undefined, takes: ['undefined'] };
 
 export const metricsCalls: Rows = {
   batchFromAreal: () => ({
-    parameters: [record({ attention_mask: mask(), loss_mask: mask() }), options()],
+    // Without masks there are no sequences, unlike a batch of which a column is left out.
+    parameters: [{ fits: { attention_mask: tensor(), loss_mask: tensor() }, takes: [] }, options()],
     call: (...given: Parameters<typeof batchFromAreal>) => {
       batchFromAreal(...given).dispose();
     },
@@ -40,7 +41,7 @@ export const metricsCalls: Rows = {
     call: (...given: number[][]) => {
       const [prompt_length, response_length, __num_turns__, tool_call_counts, global_token_num] = given;
       const lists = { prompt_length, response_length, __num_turns__, tool_call_counts, global_token_num };
-      batchFromVerl(columns(), lists as Record<string, number[]>);
+      batchFromVerl(columns(), lists);
     },
   }),
   'batchFromVerl{responseWidth}': () => ({

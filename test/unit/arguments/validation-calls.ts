@@ -16,6 +16,7 @@ import { type Parameter, type Rows, count, flag, name, number, options, record }
 const list = (fits: readonly unknown[]): Parameter => ({ fits, takes: [] });
 const aggregation: Parameter = { fits: 'mean', takes: [] };
 const value: Parameter = { fits: 1, takes: ['number'] };
+const uid: Parameter = { fits: 'p', takes: ['text', 'number'] };
 
 export const validationCalls: Rows = {
   explainMetric: () => ({
@@ -39,7 +40,7 @@ export const validationCalls: Rows = {
     // What is no number is counted, whatever it is; a vote must be something that can be compared.
     parameters: [
       name('s'),
-      name('p'),
+      uid,
       {
         fits: 1,
         takes: [
