@@ -70,7 +70,7 @@ export class TrackerHandle {
    *
    * Masks are kept in a compact form for as long as values may still use them; the caller may dispose them at once.
    *
-   * @param masks bool tensors of any shape with at least one element, by name
+   * @param mask a bool tensor of any shape with at least one element
    * @throws DtypeError, ShapeError, DisposedTensorError for another kind of tensor, an empty or a disposed one;
    *   KeyConflictError for a name that is a stat or scalar already; ValueError for an empty name
    * @example
@@ -78,6 +78,15 @@ export class TrackerHandle {
    *   tracker.scope('update', () => valid.stat({ loss, kl })); // 'update/loss/avg', over 'n_valid_tokens'
    */
   denominator(name: string, mask: Tensor): DenominatorHandle;
+  /**
+   * Records masks that stats of the same scope find by name, first come first served.
+   *
+   * @param masks bool tensors of any shape with at least one element, by name
+   * @throws as with a name and a mask
+   * @example
+   *   tracker.denominator({ n_valid_tokens: mask });
+   *   tracker.stat({ loss }, { denominator: 'n_valid_tokens' });
+   */
   denominator(masks: Record<string, Tensor>): void;
   denominator(masks: string | Record<string, Tensor>, mask?: Tensor): DenominatorHandle | undefined {
     const { path } = this.#scope;

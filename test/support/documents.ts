@@ -80,17 +80,21 @@ const AND_MORE = '…';
 export function claimsOf(program: string): unknown[] {
   return [...program.matchAll(/console\.log\([\s\S]*?\);(?: *\n? *\/\/ (.*)((?:\n *\/\/ .*)*))?/g)].map(
     ([, first, further]) => {
-      if (first === undefined || !/^[[{'"\d-]|^(NaN|Infinity|true|false|undefined|null)\b/.test(first)) {
-        return undefined;
-      }
-      const text = [first, ...further!.split('\n').map((line) => line.replace(/^ *\/\/ /, ''))].join(' ');
-      const literal = text
-        .replaceAll(/([:[,]) *…(?! *\})/g, '$1 ANYTHING')
-        .replaceAll(/… *\}/g, 'AND_MORE: true }');
-      const withMore = literal.replaceAll('AND_MORE', JSON.stringify(AND_MORE));
-      return runInNewContext(`(${withMore})`, { ANYTHING }) as unknown;
+      if (first === undefined) return undefined;
+      return literalOf(
+        [first, ...further!.split('\n').map((line) => line.replace(/^ *\/\/ /, ''))].join(' '),
+      );
     },
   );
+}
+
+/** The value that a comment writes as a literal; undefined for prose. */
+export function literalOf(comment: string): unknown {
+  if (!/^[[{'"\d-]|^(NaN|Infinity|true|false|null)\b/.test(comment)) return undefined;
+  const literal = comment
+    .replaceAll(/([:[,]) *…(?! *\})/g, '$1 ANYTHING')
+    .replaceAll(/… *\}/g, `${JSON.stringify(AND_MORE)}: true }`);
+  return runInNewContext(`(${literal})`, { ANYTHING }) as unknown;
 }
 
 /** Whether a printed value is what a comment says: numbers to the digits that are shown, whole ones exactly. */
