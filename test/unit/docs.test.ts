@@ -118,6 +118,26 @@ describe('commands that documents name', () => {
     expect(named.length).toBeGreaterThan(0);
     expect(named.map(([, command]) => command!).filter((command) => !commands.includes(command))).toEqual([]);
   });
+
+  test('have the options that are given with them', () => {
+    const given = shell.flatMap(({ path: file, code }) =>
+      [
+        ...code.replaceAll('\\\n', ' ').matchAll(/(?:tensortally (?:-- )?|cli\/index\.js )([a-z-]+)(.*)/g),
+      ].flatMap(([, command, rest]) =>
+        [...rest!.replace(/[#|>].*/, '').matchAll(/ --([a-z][\w-]*)/g)].map(([, option]) => ({
+          file,
+          command: command!,
+          option: option!,
+        })),
+      ),
+    );
+    expect(given.length).toBeGreaterThan(3);
+    const unknown = given.filter(({ command, option }) => {
+      const source = readFileSync(path.join(ROOT, `src/cli/${command}.ts`), 'utf8');
+      return !new RegExp(`\\b'?${option}'?: \\{|\\('${option}'`).test(source);
+    });
+    expect(unknown).toEqual([]);
+  });
 });
 
 describe('links of the documents', () => {
