@@ -46,7 +46,7 @@ test('trackers of one name are one, scopes and masks of the other copy included,
   expect(await ours.exportAll()).toEqual({});
 });
 
-test('errors, trackers and compact masks of one are instances of the classes of the other', async () => {
+test('errors, trackers and compact masks of one are instances of the classes of the other', () => {
   let refusal: unknown;
   try {
     theirs.getTracker('ppo').scalar({ loss: 'high' as unknown as number });

@@ -23,7 +23,7 @@ test('the report lists the gradients that wasm lacks, and cpu lacks none', async
   ]);
   // What the list is about: the gradient of an embedding.
   const table = tf.ones<tf.Rank.R2>([3, 2]);
-  const lookUp = (): tf.Scalar => tf.sum(tf.gather(table, tf.tensor1d([0, 2], 'int32'))) as tf.Scalar;
+  const lookUp = (): tf.Scalar => tf.sum<tf.Scalar>(tf.gather(table, tf.tensor1d([0, 2], 'int32')));
   expect(() => tf.grad(lookUp as never)(table)).toThrow(/UnsortedSegmentSum|Cannot compute gradient/);
   expect((await initBackend('cpu')).missingTrainingKernels).toEqual([]);
 });

@@ -333,7 +333,7 @@ describe('the row', () => {
     ['half a pair', [2, 0, 0, 0, 5], /a list of 5/],
     ['another layout', [3, 0, 0, 0], /layout 3/],
     ['a negative count', [2, -1, 0, 0], /the count -1/],
-    ['a count that is no number', [2, 0, '0', 0], /the count 0/],
+    ['a count that is no number', [2, 0, '0', 0], /the count the text '0'/],
     ['a fraction', [2, 0, 0, 0.5], /the count 0\.5/],
     ['an empty bucket', [2, 0, 0, 0, 7, 0], /the count 0 of bucket 7/],
     ['a bucket between two', [2, 0, 0, 0, 1.5, 1], /the bucket 1\.5/],

@@ -152,7 +152,7 @@ describe('differences', () => {
 
   test('are found from the entry', () => {
     const idsOf = (key: string): string[] => differencesOf(explainMetric(key).entry).map(({ id }) => id);
-    expect(idsOf('critic/vf_explained_var')).toEqual(['constant-returns']);
+    expect(idsOf('critic/vf_explained_var')).toEqual(['explained-variance-epsilon', 'constant-returns']);
     expect(idsOf('k3/seq_mean')).toEqual(['rows-without-tokens', 'mean-of-nothing']);
     expect(idsOf('group/count')).toEqual([]);
   });
