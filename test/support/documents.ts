@@ -49,15 +49,21 @@ export function programOf({ blocks }: Document): string {
     .join('\n');
 }
 
-/** The text that links name a heading by, as GitHub makes it. */
+/** What links name a place of a page by: anchors in HTML, and those that GitHub makes of headings. */
 export function anchorsOf(text: string): string[] {
   const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '');
-  return [...prose.matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
-    heading!
+  const seen = new Map<string, number>();
+  const written = [...prose.matchAll(/<a id="([^"]+)">/g)].map(([, id]) => id!);
+  const ofHeadings = [...prose.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => {
+    const anchor = heading!
       .toLowerCase()
       .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
-      .replaceAll(' ', '-'),
-  );
+      .replaceAll(' ', '-');
+    const before = seen.get(anchor) ?? 0;
+    seen.set(anchor, before + 1);
+    return before === 0 ? anchor : `${anchor}-${before}`;
+  });
+  return [...written, ...ofHeadings];
 }
 
 /** Targets of the links of a document to other files of the package, and to headings. */
