@@ -198,10 +198,9 @@ function responsePlan(
 ): Plan<DataTables> {
   const response = responseTokens(batch);
   const areSteps = isOneStep(batch);
-  // A step's sum is the step; the presets sum rows, whatever masks say.
-  const areScoresOfSteps = areSteps && semantics === 'recommended';
-  // verl sums the whole row, so a NaN in the padding poisons the score; recommended selects the tokens that exist.
-  const ofRow = semantics === 'recommended' ? existing?.name : undefined;
+  // verl sums the whole row, so a NaN in the padding poisons the score; recommended selects the tokens that exist. A step
+  // has no padding: the sums of rows that have a step are the steps that exist.
+  const ofRow = semantics === 'recommended' || areSteps ? existing?.name : undefined;
   const inputs: Record<string, Tensor> = {};
   const channels: Record<string, PlanChannel> = {};
   const ask = (channel: keyof DataTables, field: ResponseField, mask: string | undefined): void => {
@@ -211,8 +210,8 @@ function responsePlan(
     inputs[field] = tensor;
     channels[channel] = { of: input(field), mask, isWhole };
   };
-  ask(areScoresOfSteps ? 'stepScore' : 'score', 'tokenLevelScores', ofRow);
-  ask(areScoresOfSteps ? 'stepRewards' : 'rewards', 'tokenLevelRewards', ofRow);
+  ask(areSteps ? 'stepScore' : 'score', 'tokenLevelScores', ofRow);
+  ask(areSteps ? 'stepRewards' : 'rewards', 'tokenLevelRewards', ofRow);
   if (response !== undefined || areSteps) {
     ask('advantages', 'advantages', 'response');
     ask('returns', 'returns', 'response');

@@ -2,7 +2,7 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { abs } from '../kernels/expression.js';
 import { Moments, Pending } from '../kernels/index.js';
-import type { MaskedExpression, MatrixWindow } from '../kernels/moments/pass.js';
+import type { MatrixWindow } from '../kernels/moments/pass.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import {
   type CorrelationChannels,
@@ -10,7 +10,7 @@ import {
   correlationOf,
   probabilityDifference,
 } from './correlation.js';
-import { type Plan, type PlanTables, plan, runPlans } from './plan.js';
+import { type Plan, type PlanChannel, type PlanTables, plan, runPlans } from './plan.js';
 import { attendedTokens, responseShape, responseTokens } from './response-windows.js';
 import type { Metrics } from './statistics.js';
 
@@ -49,7 +49,11 @@ export function debugPlan(batch: RolloutBatch, where = WHERE): Plan<Metrics> {
   const { mask, masks } = selection(batch, oldLogProbs);
   const logs = ['oldLogProbs', 'rolloutLogProbs'] as const;
   const ofCorrelation = correlationChannels(...logs);
-  const asked = (name: keyof typeof ofCorrelation): MaskedExpression => ({ of: ofCorrelation[name], mask });
+  const asked = (name: keyof typeof ofCorrelation): PlanChannel => ({
+    of: ofCorrelation[name],
+    mask,
+    isWhole: true,
+  });
   return plan({
     inputs: { oldLogProbs, rolloutLogProbs },
     masks,
@@ -77,7 +81,7 @@ function selection(
   return attended === undefined ? { mask: undefined, masks: {} } : { mask: 'attended', masks: { attended } };
 }
 
-/** One row per row of the batch. */
+/** Of which the totals are read. */
 export type DebugTables = PlanTables<'distance' | keyof CorrelationChannels<unknown>>;
 
 /** The metrics of rows, from the channels of `debugPlan`. */

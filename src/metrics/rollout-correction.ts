@@ -5,16 +5,22 @@
  * decided for a whole row. The weights and the mask are then made on the device from those decisions.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { constant } from '../kernels/expression.js';
 import type { Pending } from '../kernels/index.js';
 import { type MomentsTable, RowMoments, retainTensor } from '../kernels/index.js';
-import { type MaskedExpression, denseWindow } from '../kernels/moments/pass.js';
-import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
-import { type Plan, plan, runPlans } from './plan.js';
-import { responseShape } from './response-windows.js';
-import { offPolicyChannels, offPolicyMetrics } from './rollout-correction/off-policy.js';
+import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from './batch.js';
+import { type Plan, type PlanChannel, plan, runPlans } from './plan.js';
+import { batchShape, requireResponseTokens } from './response-windows.js';
+import {
+  type OffPolicyTables,
+  offPolicyChannels,
+  offPolicyMetrics,
+  offPolicyStepChannels,
+} from './rollout-correction/off-policy.js';
 import {
   type CorrectionSettings,
   type RolloutCorrectionOptions,
+  type WeightLevel,
   correctionSettings,
 } from './rollout-correction/options.js';
 import { keptTokens, rejectionChannels, rejectionResult } from './rollout-correction/rejection.js';
@@ -25,6 +31,7 @@ import {
 } from './rollout-correction/tensors.js';
 import { weightChannels, weightResult } from './rollout-correction/weights.js';
 import type { Metrics } from './statistics.js';
+import type { Steps } from './steps.js';
 
 /** Result of `computeRolloutCorrection`. The tensors are the caller's to dispose. */
 export interface RolloutCorrection {
@@ -49,7 +56,7 @@ export interface RolloutCorrectionReport {
 }
 
 const WHERE = 'computeRolloutCorrection';
-const FIELDS = ['oldLogProbs', 'rolloutLogProbs', 'responseMask'] as const;
+const FIELDS = ['oldLogProbs', 'rolloutLogProbs'] as const;
 
 /**
  * Diagnoses how far the trained policy is from the one that sampled, and makes importance weights and a rejection mask.
@@ -78,7 +85,8 @@ const FIELDS = ['oldLogProbs', 'rolloutLogProbs', 'responseMask'] as const;
  * Tokens are compared with the same bounds for the metrics and for the tensors, in the precision of the device each
  * time: a token within rounding of a bound may be on either side.
  *
- * @param batch needs old_log_probs, rollout_log_probs and response_mask, which may be disposed while this waits
+ * @param batch needs old_log_probs, rollout_log_probs and response_mask, which may be disposed while this waits; one step a
+ *   row needs no mask
  * @returns metrics, one read-back; weights and mask on the backend of the batch, made without another. They are outside
  *   of autodiff and of any `tf.tidy` that the call was in
  * @throws MissingInputError, ShapeError, DtypeError, DisposedTensorError, ValueError for options, BackendError
@@ -90,10 +98,21 @@ const FIELDS = ['oldLogProbs', 'rolloutLogProbs', 'responseMask'] as const;
  */
 export async function computeRolloutCorrection(
   batch: RolloutBatch,
+  options: RolloutCorrectionOptions & { readonly rolloutIs: WeightLevel },
+): Promise<RolloutCorrection & { readonly isWeights: Tensor }>;
+export async function computeRolloutCorrection(
+  batch: RolloutBatch,
+  options?: RolloutCorrectionOptions,
+): Promise<RolloutCorrection>;
+export async function computeRolloutCorrection(
+  batch: RolloutBatch,
   options: RolloutCorrectionOptions = {},
 ): Promise<RolloutCorrection> {
   const pending = rolloutCorrection(batch, options);
-  const retained = FIELDS.map((field) => [field, retainTensor(batch[field]!)] as const);
+  const retained = [...FIELDS, 'responseMask' as const].flatMap((field) => {
+    const tensor = batch[field];
+    return tensor === undefined ? [] : [[field, retainTensor(tensor)] as const];
+  });
   try {
     const { metrics, decisions } = await pending;
     const inputs = Object.fromEntries(retained.map(([field, { tensor }]) => [field, tensor]));
@@ -110,7 +129,7 @@ export function rolloutCorrection(
 ): Pending<RolloutCorrectionReport> {
   assertBatch(WHERE, batch);
   const correction = rolloutCorrectionPlan(batch, options);
-  return runPlans<[RolloutCorrectionReport]>(WHERE, responseShape(batch.responseMask!), [correction]).map(
+  return runPlans<[RolloutCorrectionReport]>(WHERE, batchShape(batch), [correction]).map(
     ([report]) => report,
   );
 }
@@ -123,43 +142,86 @@ export function rolloutCorrectionPlan(
   as = 'options',
 ): Plan<RolloutCorrectionReport> {
   const settings = correctionSettings(where, options, as);
-  const { responseMask, ...inputs } = requireTensors(where, batch, FIELDS);
-  const channels = correctionChannels(settings);
   return plan({
-    inputs,
-    masks: { response: denseWindow(responseMask, responseMask.shape[1]!) },
-    channels,
+    inputs: requireTensors(where, batch, FIELDS),
+    masks: { response: requireResponseTokens(where, batch) },
+    channels: correctionChannels(settings, isOneStep(batch)),
     finish: (tables) => correctionReport(tables as CorrectionTables, settings),
   });
 }
 
-/** What is computed of every token. */
-export function correctionChannels({
-  semantics,
-  weighting,
-  rejections,
-}: CorrectionSettings): Record<string, MaskedExpression> {
-  return {
+/**
+ * What is computed of every token.
+ *
+ * @param areSteps whether every row is one step, so that totals of the steps tell all that records of rows would
+ */
+export function correctionChannels(
+  settings: CorrectionSettings,
+  areSteps: boolean,
+): Record<string, PlanChannel> {
+  const { semantics, weighting, rejections } = areSteps ? ofSteps(settings) : settings;
+  const channels: Record<string, PlanChannel> = {
     ...weightChannels(weighting, keptTokens(rejections, semantics), semantics),
     ...rejectionChannels(rejections, semantics),
     ...offPolicyChannels(semantics),
   };
+  if (!areSteps) return channels;
+  Object.assign(channels, offPolicyStepChannels());
+  // The presets count rows without a step, too.
+  if (semantics !== 'recommended') channels.rows = { of: constant(1), mask: undefined };
+  return Object.fromEntries(
+    Object.entries(channels).map(([name, channel]) => [name, { ...channel, isWhole: true }]),
+  );
 }
 
-/** One row per row of the batch. */
-export type CorrectionTables = Readonly<Record<string, MomentsTable>> &
-  Parameters<typeof offPolicyMetrics>[0];
+/** A row of one step is its token, whatever is decided by rows. */
+export function ofSteps({ weighting, rejections, ...settings }: CorrectionSettings): CorrectionSettings {
+  return {
+    ...settings,
+    weighting: weighting && { ...weighting, level: 'token' },
+    rejections: rejections.map((rejection) => ({ ...rejection, aggregate: 'token' })),
+  };
+}
+
+/** One row per row of the batch; where every row is one step, totals. */
+export type CorrectionTables = Readonly<Record<string, MomentsTable>> & OffPolicyTables;
 
 /** The report on rows, from the channels of `rolloutCorrectionPlan`. */
 export function correctionReport(
   tables: CorrectionTables,
-  { semantics, weighting, rejections }: CorrectionSettings,
+  settings: CorrectionSettings,
 ): RolloutCorrectionReport {
+  return tables.trainingPpl === undefined
+    ? reportOf(tables, settings, undefined)
+    : reportOf(totalsOf(tables), settings, {
+        semantics: settings.semantics,
+        rows: tables.rows?.total().count ?? NaN,
+      });
+}
+
+function totalsOf(tables: CorrectionTables): CorrectionTables {
+  const totals = Object.entries(tables).map(([name, table]) => [name, table.merged()] as const);
+  return Object.fromEntries(totals) as CorrectionTables;
+}
+
+function reportOf(
+  tables: CorrectionTables,
+  settings: CorrectionSettings,
+  steps: Steps | undefined,
+): RolloutCorrectionReport {
+  const { semantics, weighting } = settings;
+  const { rejections } = steps === undefined ? settings : ofSteps(settings);
   const rejection =
-    rejections.length === 0 ? undefined : rejectionResult(tables, tables.logRatio, rejections, semantics);
+    rejections.length === 0
+      ? undefined
+      : rejectionResult(tables, tables.logRatio, rejections, semantics, steps);
   const kept = rejection?.kept ?? RowMoments.fromTable(tables.logRatio).count;
-  const weights = weighting && weightResult(tables, weighting, kept, semantics);
-  const metrics = { ...weights?.metrics, ...rejection?.metrics, ...offPolicyMetrics(tables, semantics) };
+  const weights = weighting && weightResult(tables, weighting, kept, semantics, steps);
+  const metrics = {
+    ...weights?.metrics,
+    ...rejection?.metrics,
+    ...offPolicyMetrics(tables, semantics, steps),
+  };
   // Of an empty mask verl raises an exception; some numbers would be defined, and mean nothing.
   const isEmpty = tables.logRatio.total().count === 0;
   return {

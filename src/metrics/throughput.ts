@@ -2,7 +2,7 @@
 import { MissingInputError, ValueError } from '../errors.js';
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
-import { type RolloutBatch, assertBatch } from './batch.js';
+import { type RolloutBatch, assertBatch, isOneStep } from './batch.js';
 import { type KnownLengths, rowLengths } from './lengths.js';
 import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
 import { type Metrics, total } from './statistics.js';
@@ -22,7 +22,8 @@ const WHERE = 'computeThroughputMetrics';
  * Tokens are the sum of `global_token_num` where the batch has it (all ranks), else the tokens of this batch. A step
  * of zero seconds or zero GPUs has throughput NaN.
  *
- * @param batch needs global_token_num, or what tells the lengths (see `computeTimingMetrics`)
+ * @param batch needs global_token_num, or what tells the lengths (see `computeTimingMetrics`); rows of one step have no
+ *   lengths
  * @param timingRaw must have `step`, seconds
  * @param nGpus GPUs that worked on these tokens
  * @throws MissingInputError without `step` or token counts; ValueError for a count or time that is none
@@ -51,11 +52,23 @@ export function throughputMetrics(
   assertTimings(WHERE, timingRaw);
   assertBatch(WHERE, batch);
   const seconds = stepSeconds(WHERE, timingRaw, nGpus);
+  if (batch.globalTokenNum === undefined && isOneStep(batch)) throw missingTokens();
   const lengths =
     batch.globalTokenNum === undefined
       ? rowLengths(WHERE, batch, usesLengthColumns(semantics))
       : Pending.of(undefined);
   return lengths.map((found) => throughputOf(batch, found, seconds, nGpus));
+}
+
+/** Steps of an environment are no tokens unless the caller says so. */
+function missingTokens(): MissingInputError {
+  return new MissingInputError({
+    where: WHERE,
+    input: 'global_token_num',
+    expected: 'what counts as tokens, since rows of one step have no lengths',
+    received: 'nothing',
+    remedy: 'put global_token_num into the batch, e.g. [N] to count its N steps',
+  });
 }
 
 /**

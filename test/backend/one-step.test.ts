@@ -13,6 +13,7 @@ import {
   computePolicyMetrics,
   computeStepMetrics,
   computeStepState,
+  computeThroughputMetrics,
   computeTimingMetrics,
   computeVarianceProxyMetrics,
 } from '../../src/index.js';
@@ -52,6 +53,10 @@ function tensorsOf(width: 0 | 1 | 2, mask: Uint8Array | undefined): VerlTensors 
   );
   return mask ? { ...columns, response_mask: tf.tensor(padded(mask, 0), shape, 'bool') } : columns;
 }
+
+const REJECTING = { rolloutRs: 'seq_sum_k1,token_k3', rolloutRsThreshold: '0.5_2,0.3' } as const;
+/** Variance proxies of the presets are sums over rows. */
+const BUT_PROXIES = ['data', 'rolloutCorrection', 'debug', 'policy', 'kl'] as const;
 
 function expectClose(found: Metrics, expected: Metrics, keys: readonly string[]): void {
   for (const key of keys) {
@@ -162,21 +167,64 @@ test('states of parts merge to that of all, and travel as bytes', async () => {
   tf.dispose([all, ...parts] as tf.NamedTensorMap[]);
 });
 
-test('the state of many steps is a fraction of its inputs, however rows are long; in another shape the same', async () => {
-  const rows = 4096;
-  const sizes = await Promise.all(
-    [[rows], [rows, 1], [1, rows]].map(async (shape) => {
-      const x = tf.ones(shape);
-      const batch = batchFromVerl(Object.fromEntries(NAMES.map((name) => [name, x])));
-      const bare = shape[0] === 1 ? { ...batch, responseMask: x } : batch;
-      const { length } = (await computeStepState(bare)).toBytes();
-      x.dispose();
-      return length;
-    }),
-  );
-  const inputBytes = NAMES.length * rows * 4;
-  for (const size of sizes) expect(size).toBeLessThanOrEqual(inputBytes / 10);
+test.each(['recommended', 'verl-2026-08', 'verl-2026-01'] as const)(
+  'the state of many steps is a fraction of its inputs, however rows are long (%s)',
+  async (semantics) => {
+    const rows = 4096;
+    const names = [...NAMES, 'rollout_log_probs', 'response_mask'];
+    for (const rolloutCorrection of [{}, { rolloutIs: 'token' }, REJECTING] as const) {
+      for (const shape of [[rows], [rows, 1], [1, rows]]) {
+        const x = tf.ones(shape);
+        const batch = batchFromVerl(Object.fromEntries(names.map((name) => [name, x])));
+        const options = { rolloutCorrection, semantics, families: BUT_PROXIES, onSkipped: () => undefined };
+        const { length } = (await computeStepState(batch, options)).toBytes();
+        x.dispose();
+        expect(length, JSON.stringify(shape)).toBeLessThanOrEqual((names.length * rows * 4) / 10);
+      }
+    }
+  },
+);
+
+test('computeThroughputMetrics asks what tokens are where rows have no lengths', async () => {
+  const x = tf.ones([N]);
+  const batch = batchFromVerl({ advantages: x });
+  await expect(computeThroughputMetrics(batch, { step: 2 }, 1)).rejects.toThrow(/global_token_num/);
+  const skipped: string[] = [];
+  const onSkipped = (family: string, reason: string): void => void skipped.push(`${family}: ${reason}`);
+  const metrics = await computeStepMetrics(batch, { timing: { step: 2 }, nGpus: 1, onSkipped });
+  expect(metrics).toMatchObject({ 'timing_s/step': 2, 'perf/time_per_step': 2 });
+  expect(metrics).not.toHaveProperty('perf/total_num_tokens');
+  expect(skipped).toContainEqual(expect.stringMatching(/^throughput: .*no lengths/));
+  const counted = { ...batch, globalTokenNum: [N] };
+  expect(await computeThroughputMetrics(counted, { step: 2 }, 1)).toMatchObject({
+    'perf/total_num_tokens': N,
+    'perf/throughput': N / 2,
+  });
+  x.dispose();
 });
+
+test.each(['verl-2026-08', 'verl-2026-01'] as const)(
+  'steps that a mask leaves out are rows without a token, as the presets count them (%s)',
+  async (semantics) => {
+    const [wide, steps] = [tensorsOf(2, kept), tensorsOf(0, kept)];
+    // The presets multiply by masks, and so show what padding holds.
+    const padded: VerlTensors = Object.fromEntries(
+      Object.entries(wide).map(([name, x]) => [name, tf.where(tf.isNaN(x as tf.Tensor), 0, x as tf.Tensor)]),
+    );
+    const policy = { ...POLICY, lossAggMode: 'token-mean' } as const;
+    const options = { policy, semantics, families: BUT_PROXIES, onSkipped: () => undefined };
+    const ofRows = await computeStepMetrics(
+      batchFromVerl({ ...padded, response_mask: wide.response_mask }),
+      options,
+    );
+    const ofSteps = await computeStepMetrics(batchFromVerl(steps), options);
+    expect(Object.keys(ofSteps).sort()).toEqual(Object.keys(ofRows).sort());
+    expectClose(ofSteps, ofRows, Object.keys(ofRows));
+    const data = await computeDataMetrics(batchFromVerl(steps), { semantics });
+    expectClose(data, ofRows, Object.keys(data));
+    tf.dispose([wide, steps, padded] as tf.NamedTensorMap[]);
+  },
+);
 
 test('totals of short rows are kept as such, records of rows where a metric needs them', async () => {
   const [rows, cols] = [4096, 2];

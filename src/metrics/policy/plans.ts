@@ -3,7 +3,7 @@
  * the policy metrics are made of, one plan per key.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import type { Expression } from '../../kernels/expression.js';
+import { type Expression, constant } from '../../kernels/expression.js';
 import { Moments, type MomentsRow, type MomentsTable } from '../../kernels/index.js';
 import type { MatrixWindow } from '../../kernels/moments/pass.js';
 import { type RolloutBatch, isOneStep, responseWidthOf } from '../batch.js';
@@ -11,6 +11,7 @@ import { type Plan, plan } from '../plan.js';
 import { requireResponseTokens } from '../response-windows.js';
 import type { Semantics } from '../semantics.js';
 import { type Metrics, momentsOf } from '../statistics.js';
+import { stepMoments } from '../steps.js';
 
 /** The tokens that a number is about. */
 export interface ResponsePart {
@@ -55,12 +56,30 @@ export function meanPlan(part: ResponsePart, of: Expression, semantics: Semantic
 /** Mean over rows of the mean of `of` over the response tokens of the row. */
 export function sequenceMeanPlan(part: ResponsePart, of: Expression, semantics: Semantics): Plan<number> {
   // The mean of a row of one step is that step; a preset counts rows without one, too.
-  if (part.isOneStep && semantics === 'recommended') return meanPlan(part, of, semantics);
+  if (part.isOneStep) {
+    return semantics === 'recommended' ? meanPlan(part, of, semantics) : stepMeanPlan(part, of, semantics);
+  }
   return plan({
     ...partTokens(part),
     channels: { rowMean: { of, mask: 'response' } },
     finish: ({ rowMean }) => sequenceMean(rowMean, semantics),
   });
+}
+
+/** The same of rows of one step, with the rows that have none. */
+function stepMeanPlan(part: ResponsePart, of: Expression, semantics: Semantics): Plan<number> {
+  return plan({
+    ...partTokens(part),
+    channels: {
+      stepMean: { of, mask: 'response', isWhole: true },
+      rows: { of: constant(1), mask: undefined, isWhole: true },
+    },
+    finish: ({ stepMean, rows }) => meanOfSteps(stepMean, rows, semantics),
+  });
+}
+
+function meanOfSteps(steps: MomentsTable, rows: MomentsTable, semantics: Semantics): number {
+  return stepMoments(steps, { semantics, rows: rows.total().count }).mean;
 }
 
 /** Mean of what a row is about; the mean of nothing is NaN, in verl 0. */
@@ -118,6 +137,9 @@ export function recordMetricsOf(tables: RecordTables, semantics: Semantics, loss
         break;
       case 'rowMean':
         metrics[key] = sequenceMean(table, semantics);
+        break;
+      case 'stepMean':
+        metrics[key] = meanOfSteps(table, tables[`${key} rows`]!, semantics);
         break;
       case 'selected':
         metrics[key] = lossOf({ selected: table, products: tables[`${key} products`] });

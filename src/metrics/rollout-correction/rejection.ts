@@ -15,9 +15,10 @@ import { Moments, type MomentsTable, RowMoments } from '../../kernels/index.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
 import { type Interval, intersection, isIn, keptBy } from './interval.js';
 import type { Estimator, Rejection } from './options.js';
-import { countsRow, cutLogRatio, heldLogRatio, logRatio, rowStd, spread } from './rows.js';
+import { countsRow, cutLogRatio, heldLogRatio, largestDeviation, logRatio, rowStd, spread } from './rows.js';
 import { knownFraction } from '../comparisons.js';
 import type { Semantics } from '../semantics.js';
+import { type Steps } from '../steps.js';
 import { type Metrics, momentsOf, total } from '../statistics.js';
 
 /** The mask to make on the device. */
@@ -101,15 +102,17 @@ export function decisionOnTokens(
  *
  * @param tables of `rejectionChannels`
  * @param logRatio tells which rows have how many tokens
+ * @param steps where every row is one step: tables are totals, and all criteria on tokens
  */
 export function rejectionResult(
   tables: Tables,
   logRatio: MomentsTable,
   rejections: readonly Rejection[],
   semantics: Semantics,
+  steps: Steps | undefined,
 ): RejectionResult {
   const counts = RowMoments.fromTable(logRatio).count;
-  const criteria = rejections.map((rejection) => criterionOf(tables, rejection, counts, semantics));
+  const criteria = rejections.map((rejection) => criterionOf(tables, rejection, counts, semantics, steps));
   const tokens = keptTokens(rejections, semantics);
   const onRows = criteria.filter((_, i) => rejections[i]!.aggregate !== 'token');
   const rows =
@@ -120,12 +123,15 @@ export function rejectionResult(
   const joint = tables[KEPT];
   const keptOfTokens = joint === undefined ? (ofTokens?.kept ?? counts) : sumsOf(joint);
   const kept = rows === undefined ? keptOfTokens : keptOfTokens.map((n, row) => n * rows[row]!);
-  const rowsThatCount = counts.filter((count) => countsRow(semantics, count)).length;
+  const [masked, rowsThatCount] =
+    steps === undefined
+      ? [maskedRows(kept, counts), counts.filter((count) => countsRow(semantics, count)).length]
+      : [total(counts) - total(kept), semantics === 'recommended' ? total(counts) : steps.rows];
   return {
     metrics: {
       ...Object.assign({}, ...criteria.map((criterion) => criterionMetrics(criterion, counts, semantics))),
       rollout_rs_masked_fraction: maskedFraction(kept, counts),
-      rollout_rs_seq_masked_fraction: maskedRows(kept, counts) / rowsThatCount,
+      rollout_rs_seq_masked_fraction: masked / rowsThatCount,
     } as Metrics,
     decision: { tokens, rows },
     kept,
@@ -139,8 +145,8 @@ interface Criterion {
   readonly statistic: Moments;
   /** The same, held within the bounds. */
   readonly clipped: Moments;
-  /** One value per row that has a token. */
-  readonly values: Float64Array;
+  /** Over the rows that have a token. */
+  readonly rows: RowStatistics;
   /** Shares of tokens, or of rows if the criterion is on rows, beyond the bounds. */
   readonly high: number;
   readonly low: number;
@@ -148,14 +154,43 @@ interface Criterion {
   readonly kept: Float64Array;
 }
 
+/** One number per row, and what is lost of rows. */
+interface RowStatistics {
+  readonly moments: Moments;
+  /** The largest magnitude. */
+  readonly largest: number;
+  /** Shares beyond the bounds. */
+  readonly high: number;
+  readonly low: number;
+  /** Share of rows that lose a token. */
+  readonly masked: number;
+}
+
+function rowStatistics(
+  values: Float64Array,
+  { lower, upper }: Rejection,
+  kept: Float64Array,
+  counts: Float64Array,
+  semantics: Semantics,
+): RowStatistics {
+  return {
+    moments: momentsOf(values),
+    largest: momentsOf(values.map(Math.abs)).max,
+    high: knownFraction(values, semantics, (value) => value > upper),
+    low: knownFraction(values, semantics, (value) => value < lower),
+    masked: maskedRows(kept, counts) / values.length,
+  };
+}
+
 function criterionOf(
   tables: Tables,
   rejection: Rejection,
   counts: Float64Array,
   semantics: Semantics,
+  steps: Steps | undefined,
 ): Criterion {
   return rejection.aggregate === 'token'
-    ? tokenCriterion(tables, rejection, counts, semantics)
+    ? tokenCriterion(tables, rejection, counts, semantics, steps !== undefined)
     : rowCriterion(tables, rejection, counts, semantics);
 }
 
@@ -164,6 +199,7 @@ function tokenCriterion(
   rejection: Rejection,
   counts: Float64Array,
   semantics: Semantics,
+  areSteps: boolean,
 ): Criterion {
   const { name } = rejection;
   const table = tables[rejection.estimator]!;
@@ -177,16 +213,26 @@ function tokenCriterion(
     beyond === undefined || below === undefined
       ? sumsOf(tables[`${name} kept`]!)
       : counts.map((n, row) => n - beyond[row]! - below[row]! - nan[row]!);
-  const low = below === undefined ? 0 : total(below);
-  const high = statistic.count - total(kept) - low - statistic.nan;
+  const tokensBelow = below === undefined ? 0 : total(below);
+  const tokensBeyond = statistic.count - total(kept) - tokensBelow - statistic.nan;
   const isUnknown = semantics === 'recommended' && statistic.nan > 0;
+  const high = isUnknown ? NaN : tokensBeyond / statistic.count;
+  const low = isUnknown ? NaN : tokensBelow / statistic.count;
+  const valuesOfRows = (): Float64Array => mean.filter((_, row) => counts[row]! > 0);
   return {
     rejection,
     statistic,
     clipped: new Moments(tables[`${name} clipped`]!.total()),
-    values: mean.filter((_, row) => counts[row]! > 0),
-    high: isUnknown ? NaN : high / statistic.count,
-    low: isUnknown ? NaN : low / statistic.count,
+    rows: areSteps
+      ? {
+          moments: statistic,
+          largest: largestDeviation(statistic, 0),
+          ...{ high, low },
+          masked: maskedFraction(kept, counts),
+        }
+      : rowStatistics(valuesOfRows(), rejection, kept, counts, semantics),
+    high,
+    low,
     kept,
   };
 }
@@ -208,6 +254,8 @@ function rowCriterion(
     return aggregate === 'seq_sum' ? sum : aggregate === 'seq_mean' ? mean : max;
   });
   const values = ofRows.filter((_, row) => counts[row]! > 0);
+  const kept = counts.map((n, row) => (ofRows[row]! >= lower && ofRows[row]! <= upper ? n : 0));
+  const rows = rowStatistics(values, rejection, kept, counts, semantics);
   return {
     rejection,
     statistic: new Moments(spread(ofRows, table).total()),
@@ -217,21 +265,19 @@ function rowCriterion(
         table,
       ).total(),
     ),
-    values,
-    high: knownFraction(values, semantics, (value) => value > upper),
-    low: knownFraction(values, semantics, (value) => value < lower),
-    kept: counts.map((n, row) => (ofRows[row]! >= lower && ofRows[row]! <= upper ? n : 0)),
+    rows,
+    high: rows.high,
+    low: rows.low,
+    kept,
   };
 }
 
 function criterionMetrics(
-  { rejection, statistic, clipped, values, high, low, kept }: Criterion,
+  { rejection, statistic, clipped, rows, high, low, kept }: Criterion,
   counts: Float64Array,
   semantics: Semantics,
 ): Metrics {
-  const { name, lower, upper } = rejection;
-  const rows = momentsOf(values);
-  const prefix = `rollout_rs_${name}`;
+  const prefix = `rollout_rs_${rejection.name}`;
   return {
     [`${prefix}_mean`]: statistic.mean,
     [`${prefix}_max`]: statistic.max,
@@ -239,17 +285,15 @@ function criterionMetrics(
     [`${prefix}_fraction_high`]: high,
     [`${prefix}_fraction_low`]: low,
     [`${prefix}_std`]: clipped.std(0),
-    [`${prefix}_seq_mean`]: rows.mean,
-    [`${prefix}_seq_std`]: rowStd(rows, semantics),
-    [`${prefix}_seq_max`]: rows.max,
-    [`${prefix}_seq_min`]: rows.min,
-    [`${prefix}_seq_max_deviation`]: momentsOf(values.map(Math.abs)).max,
-    [`${prefix}_seq_fraction_high`]: knownFraction(values, semantics, (value) => value > upper),
-    ...(lower > -Infinity && {
-      [`${prefix}_seq_fraction_low`]: knownFraction(values, semantics, (value) => value < lower),
-    }),
+    [`${prefix}_seq_mean`]: rows.moments.mean,
+    [`${prefix}_seq_std`]: rowStd(rows.moments, semantics),
+    [`${prefix}_seq_max`]: rows.moments.max,
+    [`${prefix}_seq_min`]: rows.moments.min,
+    [`${prefix}_seq_max_deviation`]: rows.largest,
+    [`${prefix}_seq_fraction_high`]: rows.high,
+    ...(rejection.lower > -Infinity && { [`${prefix}_seq_fraction_low`]: rows.low }),
     [`${prefix}_masked_fraction`]: maskedFraction(kept, counts),
-    [`${prefix}_seq_masked_fraction`]: maskedRows(kept, counts) / values.length,
+    [`${prefix}_seq_masked_fraction`]: rows.masked,
   };
 }
 

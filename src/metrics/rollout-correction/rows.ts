@@ -53,6 +53,11 @@ export function spread(values: ArrayLike<number>, table: MomentsTable): MomentsT
   return shared;
 }
 
+/** The largest |value − center| of numbers of which the extremes are known; NaN if one of them is. */
+export function largestDeviation({ min, max }: Moments, center: number): number {
+  return Math.max(Math.abs(min - center), Math.abs(max - center));
+}
+
 /** Unbiased std of numbers per row; of one row verl says 0. */
 export function rowStd(rows: Moments, semantics: Semantics): number {
   return semantics !== 'recommended' && rows.count <= 1 ? 0 : rows.std();

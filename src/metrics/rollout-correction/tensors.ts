@@ -17,11 +17,12 @@ export interface CorrectionDecisions {
   readonly rejection: RejectionDecision | undefined;
 }
 
-/** `[B, T]` tensors of the batch, on one backend. */
+/** `[B, T]` tensors of the batch, on one backend; some may be `[B]` where T is 1. */
 export interface CorrectionInputs {
   readonly oldLogProbs: tf.Tensor;
   readonly rolloutLogProbs: tf.Tensor;
-  readonly responseMask: tf.Tensor;
+  /** Undefined where all steps count. */
+  readonly responseMask?: tf.Tensor | undefined;
 }
 
 /**
@@ -35,7 +36,9 @@ export function correctionTensors(
   inputs: CorrectionInputs,
   { weights, rejection }: CorrectionDecisions,
 ): { readonly isWeights?: tf.Tensor; readonly responseMask: tf.Tensor } {
-  const named = Object.entries<tf.Tensor>({ ...inputs }).map(([name, tensor]) => ({ name, tensor }));
+  const named = Object.entries<tf.Tensor | undefined>({ ...inputs }).flatMap(([name, tensor]) =>
+    tensor === undefined ? [] : [{ name, tensor }],
+  );
   return tidyWhere(where, named, () => {
     const tokens = new Tokens(inputs);
     const left = tokens.left(rejection);
@@ -53,11 +56,26 @@ class Tokens {
     this.#inputs = inputs;
   }
 
+  /** That of the mask. */
+  get #shape(): number[] {
+    const { responseMask, oldLogProbs } = this.#inputs;
+    return (responseMask ?? oldLogProbs).shape;
+  }
+
+  get #isEmpty(): boolean {
+    return this.#inputs.oldLogProbs.size === 0;
+  }
+
+  #selected(): tf.Tensor {
+    const { responseMask } = this.#inputs;
+    return responseMask === undefined ? tf.ones(this.#shape, 'bool') : selectionOf(responseMask);
+  }
+
   /** What rejection leaves of the mask, as a tensor of its own. */
   left(rejection: RejectionDecision | undefined): tf.Tensor {
     const { responseMask } = this.#inputs;
-    if (responseMask.size === 0) return tf.zeros(responseMask.shape, 'bool');
-    const selected = selectionOf(responseMask);
+    if (this.#isEmpty) return tf.zeros(this.#shape, 'bool');
+    const selected = this.#selected();
     const { tokens, rows } = rejection ?? {};
     const kept = tokens === undefined ? selected : tf.logicalAnd(selected, this.#isIn(tokens));
     const left = rows === undefined ? kept : tf.logicalAnd(kept, tf.greater(column(rows), 0));
@@ -69,11 +87,10 @@ class Tokens {
    * rejected for it: a loss is multiplied by the weight and by the mask.
    */
   weights(decision: WeightDecision, left: tf.Tensor): tf.Tensor {
-    const { responseMask } = this.#inputs;
-    if (responseMask.size === 0) return tf.zeros(responseMask.shape);
+    if (this.#isEmpty) return tf.zeros(this.#shape);
     const weights = this.#unmasked(decision);
     const counts = tf.logicalOr(left, tf.logicalNot(tf.isNaN(weights)));
-    return tf.where(tf.logicalAnd(selectionOf(responseMask), counts), weights, this.#zeros());
+    return tf.where(tf.logicalAnd(this.#selected(), counts), weights, this.#zeros());
   }
 
   /** Weights of all tokens, whether the mask selects them or not. */
@@ -101,7 +118,8 @@ class Tokens {
 
   #logRatio(): tf.Tensor {
     const { oldLogProbs, rolloutLogProbs } = this.#inputs;
-    return (this.#ratio ??= tf.sub(tf.cast(oldLogProbs, 'float32'), tf.cast(rolloutLogProbs, 'float32')));
+    const number = (tensor: tf.Tensor): tf.Tensor => tf.reshape(tf.cast(tensor, 'float32'), this.#shape);
+    return (this.#ratio ??= tf.sub(number(oldLogProbs), number(rolloutLogProbs)));
   }
 
   /** Where the log ratio is no NaN; asked of its bits, since a shader compiler may hold NaN to be impossible. */
@@ -110,7 +128,7 @@ class Tokens {
   }
 
   #zeros(): tf.Tensor {
-    return tf.fill(this.#inputs.responseMask.shape, 0);
+    return tf.fill(this.#shape, 0);
   }
 }
 

@@ -4,9 +4,10 @@ import { Moments, type MomentsRow, type MomentsTable, RowMoments } from '../../k
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
 import { type Interval, insideRange, isIn } from './interval.js';
 import type { Weighting } from './options.js';
-import { LOG_RATIO_LIMIT, held, heldLogRatio, rowStd, rowValues, spread } from './rows.js';
+import { LOG_RATIO_LIMIT, held, heldLogRatio, largestDeviation, rowStd, rowValues, spread } from './rows.js';
 import { knownFraction } from '../comparisons.js';
 import type { Semantics } from '../semantics.js';
+import { type Steps, stepMoments } from '../steps.js';
 import { type Metrics, momentsOf } from '../statistics.js';
 
 /** The weights to make on the device. */
@@ -99,18 +100,21 @@ function lowerBound({ lower, upper }: Weighting): number {
  *
  * @param tables of `weightChannels`, and of the log ratio
  * @param keptOfRows how many tokens of a row are not rejected
+ * @param steps where every row is one step: tables are totals of `weightChannels` of tokens, whatever the level
  */
 export function weightResult(
   tables: { readonly logRatio: MomentsTable } & Partial<WeightTables & BoundTables>,
   weighting: Weighting,
   keptOfRows: ArrayLike<number>,
   semantics: Semantics,
+  steps: Steps | undefined,
 ): WeightResult {
   const isRaw = measuresRaw(weighting, semantics);
   const weights =
-    weighting.level === 'token'
+    weighting.level === 'token' || steps !== undefined
       ? tokenWeights(tables as WeightTables & BoundTables, isRaw, keptOfRows, semantics)
       : sequenceWeights(tables.logRatio, weighting, keptOfRows, semantics);
+  const isOfSteps = weighting.level === 'sequence' && steps !== undefined;
   const measured = isRaw ? weights.raw : weights.applied;
   const bounded = new Moments((isRaw ? weights.clipped! : weights.applied).total());
   const { mean, notFinite } = weights;
@@ -122,7 +126,10 @@ export function weightResult(
       ...weights.metrics,
       rollout_is_std: bounded.std(0),
       rollout_is_eff_sample_size: effectiveSampleSize(bounded, semantics),
-      ...rowMetrics(measured, weights.raw, weighting, semantics),
+      ...(isOfSteps && sequenceMetricsOfSteps(tables as StepTables, weighting, steps)),
+      ...(steps === undefined
+        ? rowMetrics(measured, weights.raw, weighting, semantics)
+        : rowMetricsOfSteps(measured, tables as StepTables, steps)),
       ...(weighting.lower !== undefined && { rollout_is_oob_ratio: weights.outside }),
       ...(weighting.batchNormalize && {
         // Without a mean there is nothing to divide by, which the presets report as dividing by 1.
@@ -188,7 +195,6 @@ function sequenceWeights(
   const ofRows = raw.map((weight) => appliedToRow(weight, weighting));
   const applied = spread(ofRows, logRatio);
   const logs = rowValues(logRatio, semantics, 'sum');
-  const { max, min } = momentsOf(logs);
   const isRecommended = semantics === 'recommended';
   const hasTokens = (_weight: number, row: number): boolean => count[row]! > 0;
   const isFiniteAndKept = (weight: number, row: number): boolean =>
@@ -201,9 +207,7 @@ function sequenceWeights(
       logRatio,
     ),
     metrics: {
-      // Of the weights before they are truncated; verl does not hold the smaller end, which leaves the range of float32.
-      rollout_is_max: Math.exp(isRecommended ? held(max) : Math.min(max, LOG_RATIO_LIMIT)),
-      rollout_is_min: Math.exp(isRecommended ? held(min) : min),
+      ...extremesOfSequences(momentsOf(logs), semantics),
       rollout_is_ratio_fraction_high: knownFraction(logs, semantics, (log) => log > Math.log(upper)),
       rollout_is_ratio_fraction_low: knownFraction(logs, semantics, (log) => log < Math.log(lower)),
     },
@@ -218,6 +222,37 @@ function sequenceWeights(
     mean: momentsOf(isRecommended ? ofRows.filter(isFiniteAndKept) : ofRows.filter(hasTokens)).mean,
     notFinite: notFiniteOf(momentsOf(ofRows.filter(hasTokens))),
     ofRows,
+  };
+}
+
+type StepTables = { readonly logRatio: MomentsTable } & WeightTables & BoundTables;
+
+/** What sequences of one step have other than tokens: extremes before truncation, and shares of rows. */
+function sequenceMetricsOfSteps(tables: StepTables, weighting: Weighting, steps: Steps): Metrics {
+  return {
+    ...extremesOfSequences(stepMoments(tables.logRatio, steps), steps.semantics),
+    rollout_is_ratio_fraction_high: shareOfSteps(tables, 'high', steps, 1 > weighting.upper),
+    rollout_is_ratio_fraction_low: shareOfSteps(tables, 'low', steps, 1 < lowerBound(weighting)),
+  };
+}
+
+/** Share of rows of one step beyond a bound. */
+function shareOfSteps(
+  tables: StepTables,
+  side: keyof BoundTables,
+  steps: Steps,
+  areEmptyBeyond: boolean,
+): number {
+  if (steps.semantics === 'recommended' && tables.raw.total().nan > 0) return NaN;
+  return stepMoments(tables[side], steps, Number(areEmptyBeyond)).mean;
+}
+
+/** Of the weights before they are truncated; verl does not hold the smaller end, which leaves the range of float32. */
+function extremesOfSequences({ max, min }: Moments, semantics: Semantics): Metrics {
+  const isRecommended = semantics === 'recommended';
+  return {
+    rollout_is_max: Math.exp(isRecommended ? held(max) : Math.min(max, LOG_RATIO_LIMIT)),
+    rollout_is_min: Math.exp(isRecommended ? held(min) : min),
   };
 }
 
@@ -259,6 +294,20 @@ function rowMetrics(
     rollout_is_seq_max_deviation: momentsOf(means.map((mean) => Math.abs(mean - 1))).max,
     rollout_is_seq_fraction_high: knownFraction(rawMeans, semantics, (mean) => mean > weighting.upper),
     rollout_is_seq_fraction_low: knownFraction(rawMeans, semantics, (mean) => mean < lower),
+  };
+}
+
+/** The same of rows of one step, whose mean weight is the step's. A row without one has the weight 0 in the presets. */
+function rowMetricsOfSteps(measured: MomentsTable, tables: StepTables, steps: Steps): Metrics {
+  const rows = stepMoments(measured, steps);
+  return {
+    rollout_is_seq_mean: rows.mean,
+    rollout_is_seq_std: rowStd(rows, steps.semantics),
+    rollout_is_seq_max: rows.max,
+    rollout_is_seq_min: rows.min,
+    rollout_is_seq_max_deviation: largestDeviation(rows, 1),
+    rollout_is_seq_fraction_high: shareOfSteps(tables, 'high', steps, false),
+    rollout_is_seq_fraction_low: shareOfSteps(tables, 'low', steps, true),
   };
 }
 

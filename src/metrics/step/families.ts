@@ -239,11 +239,12 @@ export const SAMPLED = 'sampled';
 /** The plan of a correction with that mask. */
 export function overSampled<T>(plan: Plan<T>): Plan<T> {
   const channels = Object.entries(plan.channels).map(
-    ([name, channel]) => [name, { ...channel, mask: SAMPLED }] as const,
+    ([name, channel]) =>
+      [name, channel.mask === undefined ? channel : { ...channel, mask: SAMPLED }] as const,
   );
   return {
     ...plan,
-    masks: { [SAMPLED]: plan.masks.response! },
+    masks: { [SAMPLED]: plan.masks.response },
     channels: Object.fromEntries(channels),
   };
 }

@@ -171,7 +171,7 @@ function channelSets(
     case 'rolloutCorrection': {
       const { semantics = 'recommended' } = options;
       const settings = correctionSettings(where, { ...options.rolloutCorrection, semantics });
-      return [Object.keys(correctionChannels(settings))];
+      return [false, true].map((areSteps) => Object.keys(correctionChannels(settings, areSteps)));
     }
     case 'debug':
       return [['distance', 'actor', 'rollout', 'actorScaled', 'rolloutScaled', 'difference', 'product']];
@@ -180,7 +180,7 @@ function channelSets(
     case 'policy':
     case 'kl':
       // Each names its metric, and how the number is made.
-      return [(channel) => /^\S+ (mean|rowMean|selected|products|steps)$/.test(channel)];
+      return [(channel) => /^\S+ (mean|rowMean|stepMean|rows|selected|products|steps)$/.test(channel)];
   }
 }
 

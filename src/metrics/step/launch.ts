@@ -8,12 +8,17 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError } from '../../errors.js';
 import { type Pending, type RetainedTensor, retainTensor } from '../../kernels/index.js';
-import { type RolloutBatch, assertBatch, isTensorColumn, responseWidthOf } from '../batch.js';
+import { type RolloutBatch, assertBatch, isOneStep, isTensorColumn, responseWidthOf } from '../batch.js';
 import { type NamedMask, withExistingTokens } from '../existing-tokens.js';
 import { type LengthsSource, lengthsSource, promptWidth, runWithLengths } from '../lengths.js';
 import { type Plan, runPlans } from '../plan.js';
-import { responseShape } from '../response-windows.js';
-import { type CorrectionTables, correctionReport, rolloutCorrectionPlan } from '../rollout-correction.js';
+import { batchShape } from '../response-windows.js';
+import {
+  type CorrectionTables,
+  correctionReport,
+  ofSteps,
+  rolloutCorrectionPlan,
+} from '../rollout-correction.js';
 import { type CorrectionSettings, correctionSettings } from '../rollout-correction/options.js';
 import { type RejectionDecision, decisionOnTokens } from '../rollout-correction/rejection.js';
 import {
@@ -79,7 +84,8 @@ export async function launchStep(
   const population = rejects && options.population !== 'all' ? 'kept' : 'all';
   const launch = new StepLaunch(where, batch, { ...options, population }, request, correction);
   if (!rejects || population === 'all') return launch.over(batch, batch);
-  const onTokens = decisionOnTokens(correction.settings.rejections, correction.settings.semantics);
+  const { rejections, semantics } = isOneStep(batch) ? ofSteps(correction.settings) : correction.settings;
+  const onTokens = decisionOnTokens(rejections, semantics);
   if (onTokens !== undefined) {
     return withMask(where, batch, onTokens, (left) => launch.over(left, batch));
   }
@@ -87,9 +93,7 @@ export async function launchStep(
   const held = retainBatch(batch);
   let launched: Promise<LaunchedStep>;
   try {
-    const [tables] = await runPlans<[FamilyTables]>(where, responseShape(batch.responseMask!), [
-      correction.plan,
-    ]);
+    const [tables] = await runPlans<[FamilyTables]>(where, batchShape(batch), [correction.plan]);
     const { rejection } = correctionReport(tables as CorrectionTables, correction.settings).decisions;
     launched = withMask(where, held.batch, rejection!, (left) => launch.over(left, held.batch, tables));
   } finally {
@@ -209,7 +213,9 @@ class StepLaunch {
     };
     const needsExisting =
       this.#isWanted('data') &&
-      (semantics === 'recommended' || lengths.response instanceof MissingInputError);
+      (semantics === 'recommended' ||
+        lengths.response === undefined ||
+        lengths.response instanceof MissingInputError);
     const asksWhichExist = needsExisting || (this.#isWanted('groups') && groups !== undefined);
     return asksWhichExist ? withExistingTokens(where, sampled, launch) : launch(undefined);
   }

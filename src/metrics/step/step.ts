@@ -5,9 +5,9 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertOptions } from '../../kernels/arguments.js';
 import { retainTensor } from '../../kernels/index.js';
-import { type RolloutBatch, assertBatch, requireTensors } from '../batch.js';
+import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from '../batch.js';
 import type { WeightLevel } from '../rollout-correction/options.js';
-import { correctionTensors } from '../rollout-correction/tensors.js';
+import { type CorrectionInputs, correctionTensors } from '../rollout-correction/tensors.js';
 import type { Metrics } from '../statistics.js';
 import { type StepStateOptions, assertStateOptions, assertStepStateOptions, stateKinds } from './families.js';
 import { launchStep } from './launch.js';
@@ -67,7 +67,8 @@ const CORRECTED = 'correctedStep';
  * The metrics of a step together with the tensors of its rollout correction, for the pass that the metrics take:
  * `computeStepMetrics` and `computeRolloutCorrection` in one call, which read the batch once.
  *
- * @param batch needs old_log_probs, rollout_log_probs and response_mask; its tensors may be disposed while this waits
+ * @param batch needs old_log_probs, rollout_log_probs and response_mask, which one step a row does not need; its tensors may
+ *   be disposed while this waits
  * @returns metrics, with as many read-backs as `computeStepMetrics`; weights and mask on the backend of the batch, made
  *   without another. They belong to the caller, and are outside of autodiff and of any `tf.tidy` that the call was in
  * @throws as `computeStepMetrics`; MissingInputError for a batch that lacks an input of the correction
@@ -92,25 +93,31 @@ export async function correctedStep(
   const { asked, facts } = checkedOptions(CORRECTED, options);
   assertBatch(CORRECTED, batch);
   const { rolloutCorrection = {} } = asked;
-  const tensors = requireTensors(CORRECTED, batch, ['oldLogProbs', 'rolloutLogProbs', 'responseMask']);
+  const { responseMask } = batch;
+  const tensors = {
+    ...requireTensors(CORRECTED, batch, [
+      'oldLogProbs',
+      'rolloutLogProbs',
+      ...(isOneStep(batch) ? [] : (['responseMask'] as const)),
+    ]),
+    ...(responseMask && { responseMask }),
+  };
   const launched = launchStep(
     CORRECTED,
     batch,
     { ...asked, rolloutCorrection },
     { facts, wantsDecisions: true },
   );
-  const held = Object.values(tensors).map((tensor) => retainTensor(tensor));
+  const held = Object.entries(tensors).map(([field, tensor]) => [field, retainTensor(tensor)] as const);
   try {
     const { state, decisions } = await launched;
-    const [oldLogProbs, rolloutLogProbs, responseMask] = held.map(({ tensor }) => tensor) as [
-      Tensor,
-      Tensor,
-      Tensor,
-    ];
-    const inputs = { oldLogProbs, rolloutLogProbs, responseMask };
-    return { metrics: state.metrics(facts), ...correctionTensors(CORRECTED, inputs, decisions!) };
+    const inputs = Object.fromEntries(held.map(([field, { tensor }]) => [field, tensor]));
+    return {
+      metrics: state.metrics(facts),
+      ...correctionTensors(CORRECTED, inputs as unknown as CorrectionInputs, decisions!),
+    };
   } finally {
-    for (const tensor of held) tensor.release();
+    for (const [, tensor] of held) tensor.release();
   }
 }
 
