@@ -1,7 +1,7 @@
 /** Tokens per row: from the batch's length columns where it has them, else counted in the attention mask. */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError } from '../errors.js';
-import { constant, input } from '../kernels/expression.js';
+import { constant, input, notEqual } from '../kernels/expression.js';
 import { Pending, RowMoments } from '../kernels/index.js';
 import { type MatrixWindow, passTables } from '../kernels/moments/pass.js';
 import {
@@ -147,12 +147,52 @@ function promptTokens(where: string, batch: RolloutBatch): LengthsSource['prompt
   const tensor = attentionOf(where, batch, 'prompt');
   if (tensor instanceof MissingInputError) return tensor;
   const cols = promptWidth(batch)!;
+  if (cols === 0) return () => noPrompt(where, batch);
   const mask: MatrixWindow = { tensor, stride: columnsOf(tensor), offset: 0, step: 1 };
   const channels = { tokens: constant(1) };
   return () =>
     passTables({ where, rows: batch.batchSize, cols, inputs: {}, channels, mask }).map(
       ({ tokens }) => RowMoments.fromTable(tokens).count,
     );
+}
+
+/** Rows of a batch that are looked at for the warning; one that has the mistake has it everywhere. */
+const MOST_ROWS = 1024;
+let isWarned = false;
+
+/**
+ * The prompt lengths of a batch without prompt columns, none. Where rows begin with a token that is not of the response, there are
+ * prompts all the same, counted as response: this is warned of, once, from a column that is read with all else.
+ */
+function noPrompt(where: string, batch: RolloutBatch): Pending<Float64Array> {
+  const { batchSize, attentionMask, responseMask, promptLength } = batch;
+  const none = new Float64Array(batchSize);
+  if (attentionMask === undefined || responseMask === undefined) return Pending.of(none);
+  if (promptLength !== undefined || columnsOf(attentionMask) === 1 || isWarned) return Pending.of(none);
+  const first = (tensor: Tensor): MatrixWindow => ({ tensor, stride: columnsOf(tensor), offset: 0, step: 1 });
+  return passTables({
+    where,
+    rows: Math.min(batchSize, MOST_ROWS),
+    cols: 1,
+    inputs: { first: first(responseMask) },
+    channels: { isResponse: notEqual('first', 0) },
+    mask: first(attentionMask),
+  }).map(({ isResponse }) => {
+    const { count, sum } = isResponse.total();
+    if (sum < count) warnOfPrompts(where);
+    return none;
+  });
+}
+
+function warnOfPrompts(where: string): void {
+  if (isWarned) return;
+  isWarned = true;
+  process.emitWarning(
+    `${where}: rows begin with tokens that attention_mask has and response_mask has not, and there are no prompt columns: ` +
+      'prompts are counted as response. Use batchFromAreal for masks over whole sequences, or pass response tensors of the ' +
+      'response part alone to batchFromVerl.',
+    { type: 'TensortallyWarning', code: 'TENSORTALLY_NO_PROMPT' },
+  );
 }
 
 /** Counts the response part of the attention mask. */

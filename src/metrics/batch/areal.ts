@@ -57,9 +57,9 @@ export type ArealTensors = TrajectoryColumns<tf.Tensor> &
 /** Options of `batchFromAreal`. */
 export interface ArealBatchOptions {
   /**
-   * Whether the trajectory's columns are rolled one place to the left, as AReaL's `compute_advantages` leaves loss_mask and
-   * logprobs: then place t of all columns is about token t + 1. Default false; to be said where columns of a forward pass and
-   * of advantages come together.
+   * Whether loss_mask and logprobs are rolled one place to the left, as AReaL's `compute_advantages` leaves them: there place t is about
+   * token t + 1, as in the columns of a forward pass and of advantages. attention_mask, versions and rewards are not rolled.
+   * Default false; to be said where columns of a forward pass and of advantages come together.
    */
   readonly isRolled?: boolean | undefined;
 }

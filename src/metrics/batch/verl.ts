@@ -67,6 +67,9 @@ const LIST_NAMES: readonly string[] = [...Object.values(LISTS), ...Object.values
  * `[B, 1]`. What is null or undefined is not there. A name that is close to a known one is refused; what no metric reads
  * is left out, and `onSkipped` is called with it.
  *
+ * Without prompt columns all tokens are response. Where rows of such a batch begin with tokens that `response_mask` leaves out, they
+ * most likely have prompts: the first function that counts lengths warns of it, once, and `batchFromAreal` takes that form.
+ *
  * @param tensors e.g. `{ attention_mask: [B, P + T], response_mask: [B, T], advantages: [B, T], … }`; weights are taken
  *   as `rollout_is_weights`, or as `isWeights`, as `computeRolloutCorrection` returns them
  * @param nonTensor `__num_turns__`, `tool_call_counts`, `prompt_length`, `response_length` (B numbers each) and

@@ -203,7 +203,7 @@ class StepLaunch {
     const where = this.#where;
     const { semantics = 'recommended', groups } = this.#options;
     const lengths =
-      left === this.#batch ? this.#lengths : lengthsSource(where, left, usesLengthColumns(semantics));
+      left === this.#batch ? this.#lengths : lengthsSource(where, sampled, usesLengthColumns(semantics));
     const launch = (found: NamedMask | undefined): Pending<LaunchedStep> => {
       // A row that lost its tokens to rejection has been produced all the same.
       const existing = left === sampled || found?.name !== 'response' ? found : { ...found, name: SAMPLED };
