@@ -4,11 +4,13 @@
  * A group whose rewards are all equal gives no advantage and so no gradient; how many of them a batch has says more
  * about a run than its mean reward.
  */
+import type { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
 import { assertOptions, kindOf, strangerAt } from '../kernels/arguments.js';
-import { input } from '../kernels/expression.js';
+import { constant, input } from '../kernels/expression.js';
 import {
   type MomentsRow,
+  type MomentsTable,
   Moments,
   Pending,
   emptyRow,
@@ -16,11 +18,10 @@ import {
   mergeRows,
   RowMoments,
 } from '../kernels/index.js';
-import { denseWindow } from '../kernels/moments/pass.js';
-import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
+import { type RolloutBatch, assertBatch, isOneStep, missingTensor } from './batch.js';
 import { type NamedMask, withExistingTokens } from './existing-tokens.js';
-import { type Plan, type PlanTables, plan, runPlans } from './plan.js';
-import { responseShape } from './response-windows.js';
+import { type MissingInput, type PartialPlan, type PlanChannel, plan, runPlans, wholePlan } from './plan.js';
+import { batchShape, requireResponseTokens } from './response-windows.js';
 import { isOneNumber } from './rounding.js';
 import { type Metrics, meanMaxMin, momentsOf } from './statistics.js';
 
@@ -78,7 +79,7 @@ export function groupMoments(values: ArrayLike<number>, groups: ArrayLike<GroupI
  *
  * Pass all rows of a group: statistics of groups cut by a micro-batch or a rank are those of other groups.
  *
- * @param batch needs token_level_rewards, token_level_scores, and attention_mask or response_mask
+ * @param batch needs token_level_rewards, token_level_scores, and attention_mask or response_mask (not for one step a row)
  * @param groups one id per row, e.g. verl's `uid`
  * @returns plain numbers; undefined ones are NaN. One read-back
  * @throws MissingInputError, ShapeError, DtypeError, DisposedTensorError, ValueError, BackendError
@@ -101,15 +102,30 @@ export function groupMetrics(
 ): Pending<Metrics> {
   assertBatch(WHERE, batch);
   return withExistingTokens(WHERE, batch, (existing) => {
-    const asked = groupPlan(batch, existing, groups, options);
-    return runPlans<[Metrics]>(WHERE, responseShape(batch.tokenLevelRewards!), [asked]);
+    const asked = wholePlan(groupPlan(batch, existing, groups, options));
+    return runPlans<[Metrics]>(WHERE, batchShape(batch), [asked]);
   }).map(([metrics]) => metrics);
 }
 
+/** What a group metric is made of, and the keys that are made of it. */
+const SOURCES = {
+  rewards: { field: 'tokenLevelRewards', keys: 'group/reward_{mean,std}/*, group/zero_std_ratio' },
+  scores: { field: 'tokenLevelScores', keys: 'group/all_{right,wrong}_ratio' },
+} as const;
+
+/** The channels of the group metrics. */
+export const groupChannels = [
+  'rewards',
+  'scores',
+  /** 1 for every token that exists, where there are neither: groups can be counted all the same. */
+  'produced',
+] as const;
+
 /**
- * What the metrics ask of the response part of a checked batch, to share a pass with others.
+ * What the metrics ask of the response part of a checked batch, to share a pass with others: all that its columns allow.
  *
  * @param existing see `withExistingTokens`
+ * @throws MissingInputError if nothing tells which rows have a token
  */
 export function groupPlan(
   batch: RolloutBatch,
@@ -117,68 +133,105 @@ export function groupPlan(
   groups: ArrayLike<GroupId>,
   options: GroupMetricsOptions = {},
   where = WHERE,
-): Plan<Metrics> {
+): PartialPlan<Metrics> {
   assertOptions(where, options, { rightAbove: 'number' });
   const { rightAbove = 0.5 } = options;
   assertThreshold(where, rightAbove);
   assertGroups(where, groups, batch.batchSize, where === WHERE ? 'groups' : 'options.groups');
-  const inputs = requireTensors(where, batch, ['tokenLevelRewards', 'tokenLevelScores']);
-  const { name: mask, window } = existing ?? responseMaskOf(where, batch);
+  const found = existing ?? responseMaskOf(where, batch);
+  const mask = found?.name;
+  const inputs: Record<string, Tensor> = {};
+  const channels: Record<string, PlanChannel> = {};
+  const missing: MissingInput[] = [];
+  for (const [channel, { field, keys }] of Object.entries(SOURCES)) {
+    const [tensor, error] = [batch[field], missingTensor(where, batch, field)];
+    if (error !== undefined) missing.push({ error, keys });
+    if (tensor === undefined) continue;
+    inputs[field] = tensor;
+    channels[channel] = { of: input(field), mask };
+  }
+  if (Object.keys(channels).length === 0) channels.produced = { of: constant(1), mask };
   // The caller may go on writing to his list while the numbers are on their way.
   const ids = Array.from(groups);
-  return plan({
-    inputs,
-    masks: { [mask]: window },
-    channels: {
-      rewards: { of: input('tokenLevelRewards'), mask },
-      scores: { of: input('tokenLevelScores'), mask },
-    },
-    finish: (tables) => groupMetricsOf(tables, ids, { rightAbove }),
-  });
+  return {
+    missing,
+    plan: plan<Metrics, string>({
+      inputs,
+      masks: found ? { [found.name]: found.window } : {},
+      channels,
+      finish: (tables) => groupMetricsOf(tables, ids, { rightAbove }),
+    }),
+  };
 }
 
-/** The last mask that tells which tokens exist. */
-function responseMaskOf(where: string, batch: RolloutBatch): NamedMask {
-  const { responseMask } = requireTensors(where, batch, ['responseMask']);
-  return { name: 'response', window: denseWindow(responseMask, responseMask.shape[1]!) };
+/** The last mask that tells which tokens exist; undefined for rows of one step, which all do. */
+function responseMaskOf(where: string, batch: RolloutBatch): NamedMask | undefined {
+  if (isOneStep(batch)) return undefined;
+  return { name: 'response', window: requireResponseTokens(where, batch)! };
 }
 
-/** One row per row of the batch. */
-export type GroupTables = PlanTables<'rewards' | 'scores'>;
+/** One row per row of the batch, for every channel that the batch allows. */
+export type GroupTables = Readonly<Partial<Record<(typeof groupChannels)[number], MomentsTable>>>;
 
 /** The metrics of rows of these groups, from the channels of `groupPlan`. */
 export function groupMetricsOf(
-  { rewards, scores }: GroupTables,
+  tables: GroupTables,
   ids: readonly GroupId[],
   { rightAbove = 0.5 }: GroupMetricsOptions,
 ): Metrics {
-  const produced = Array.from(rewards, ({ count }) => count > 0);
-  const keptIds = ids.filter((_id, row) => produced[row]);
+  const { rewards, scores, produced = rewards ?? scores! } = tables;
+  const isProduced = Array.from(produced, ({ count }) => count > 0);
+  const keptIds = ids.filter((_id, row) => isProduced[row]);
   const ofRows = (values: Float64Array): Moments[] => {
-    const kept = values.filter((_value, row) => produced[row]);
+    const kept = values.filter((_value, row) => isProduced[row]);
     return [...groupMoments(kept, keptIds).values()];
   };
+  const sizes = ofRows(new Float64Array(ids.length)).map(({ count }) => count);
   const isCompared = ({ count }: Moments): boolean => count > 1;
-  const byReward = ofRows(RowMoments.fromTable(rewards).sum);
-  const compared = byReward.filter(isCompared);
-  const byScore = ofRows(RowMoments.fromTable(scores).sum).filter(isCompared);
-  const normsOf = (table: typeof rewards): number[] =>
-    ofRows(Float64Array.from(table, normOf))
-      .filter(isCompared)
-      .map(({ max }) => max);
-  const [ofRewards, ofScores] = [normsOf(rewards), normsOf(scores)];
-  const isAbove = (score: number, group: number): boolean =>
-    score > rightAbove && !isOneNumber(rightAbove, score, Math.max(ofScores[group]!, Math.abs(rightAbove)));
   return {
-    'group/count': byReward.length,
-    'group/singleton_count': byReward.length - compared.length,
-    ...meanMaxMin('group/size', momentsOf(byReward.map(({ count }) => count))),
-    ...meanMaxMin('group/reward_mean', momentsOf(byReward.map(({ mean }) => mean))),
-    ...meanMaxMin('group/reward_std', momentsOf(compared.map((group) => group.std()))),
-    'group/zero_std_ratio': share(compared, ({ min, max }, i) => isOneNumber(min, max, ofRewards[i])),
-    'group/all_right_ratio': share(byScore, ({ min }, i) => isAbove(min, i)),
-    'group/all_wrong_ratio': share(byScore, ({ max }, i) => !isAbove(max, i)),
+    'group/count': sizes.length,
+    'group/singleton_count': sizes.filter((size) => size === 1).length,
+    ...meanMaxMin('group/size', momentsOf(sizes)),
+    ...(rewards && rewardMetrics(rewards, ofRows, isCompared)),
+    ...(scores && scoreShares(scores, ofRows, isCompared, rightAbove)),
   };
+}
+
+type OfRows = (values: Float64Array) => Moments[];
+type IsCompared = (group: Moments) => boolean;
+
+function rewardMetrics(rewards: MomentsTable, ofRows: OfRows, isCompared: IsCompared): Metrics {
+  const all = ofRows(RowMoments.fromTable(rewards).sum);
+  const compared = all.filter(isCompared);
+  const norms = normsOf(rewards, ofRows, isCompared);
+  return {
+    ...meanMaxMin('group/reward_mean', momentsOf(all.map(({ mean }) => mean))),
+    ...meanMaxMin('group/reward_std', momentsOf(compared.map((group) => group.std()))),
+    'group/zero_std_ratio': share(compared, ({ min, max }, i) => isOneNumber(min, max, norms[i])),
+  };
+}
+
+function scoreShares(
+  scores: MomentsTable,
+  ofRows: OfRows,
+  isCompared: IsCompared,
+  rightAbove: number,
+): Metrics {
+  const compared = ofRows(RowMoments.fromTable(scores).sum).filter(isCompared);
+  const norms = normsOf(scores, ofRows, isCompared);
+  const isAbove = (score: number, group: number): boolean =>
+    score > rightAbove && !isOneNumber(rightAbove, score, Math.max(norms[group]!, Math.abs(rightAbove)));
+  return {
+    'group/all_right_ratio': share(compared, ({ min }, i) => isAbove(min, i)),
+    'group/all_wrong_ratio': share(compared, ({ max }, i) => !isAbove(max, i)),
+  };
+}
+
+/** The largest norm of a row, by group that is compared. */
+function normsOf(table: MomentsTable, ofRows: OfRows, isCompared: IsCompared): number[] {
+  return ofRows(Float64Array.from(table, normOf))
+    .filter(isCompared)
+    .map(({ max }) => max);
 }
 
 /**

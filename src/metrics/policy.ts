@@ -11,9 +11,15 @@ import {
   lossFrom,
   lossPlan,
 } from './aggregation.js';
-import { type ResponseField, type RolloutBatch, assertBatch, requireTensors } from './batch.js';
+import {
+  type ResponseField,
+  type RolloutBatch,
+  assertBatch,
+  missingTensor,
+  requireTensors,
+} from './batch.js';
 import { type KlEstimatorName, type KlPenalty, estimatorOf, klPenalty } from './kl.js';
-import { type Plan, runPlans } from './plan.js';
+import { type MissingInput, type PartialPlan, type Plan, runPlans } from './plan.js';
 import { type ClipRange, policyLoss, ppoKl, valueLoss } from './policy/losses.js';
 import {
   type RecordTables,
@@ -94,8 +100,10 @@ export async function computePolicyMetrics(
 /** The launched form of `computePolicyMetrics`, to be read together with others. */
 export function policyMetrics(batch: RolloutBatch, options: PolicyMetricsOptions = {}): Pending<Metrics> {
   assertBatch(WHERE, batch);
-  const plan = policyPlan(batch, options);
-  if (plan === undefined) {
+  const { plan } = policyPlan(batch, options);
+  // Asked for by name, so what it needs must be there.
+  if (options.useKlInReward === true) requireTensors(WHERE, batch, REWARD_KL_FIELDS);
+  if (Object.keys(plan.channels).length === 0) {
     throw new MissingInputError({
       where: WHERE,
       input: 'log_probs',
@@ -107,29 +115,52 @@ export function policyMetrics(batch: RolloutBatch, options: PolicyMetricsOptions
   return runPlans<[Metrics]>(WHERE, batchShape(batch), [plan]).map(([metrics]) => metrics);
 }
 
+const REWARD_KL_FIELDS = ['oldLogProbs', 'refLogProbs'] as const;
+
 /**
- * What the metrics ask of the response part of a checked batch, to share a pass with others; undefined for a batch from
- * which no key can be computed.
+ * What the metrics ask of the response part of a checked batch, to share a pass with others: all that its columns allow,
+ * which may be nothing.
  *
- * @throws as `computePolicyMetrics`
+ * @throws as `computePolicyMetrics`, but for keys that lack a column
  */
 export function policyPlan(
   batch: RolloutBatch,
   options: PolicyMetricsOptions = {},
   where = WHERE,
   as = 'options',
-): Plan<Metrics> | undefined {
+): PartialPlan<Metrics> {
   const checked = checkedPolicyOptions(where, options, as);
   const response = responsePart(where, batch, {});
   const part = (...fields: readonly ResponseField[]): ResponsePart | undefined =>
     fields.every((field) => batch[field] !== undefined)
       ? { ...response, inputs: requireTensors(where, batch, fields) }
       : undefined;
-  // Asked for by name, so what it needs must be there.
-  if (checked.klPenaltyKind !== undefined) requireTensors(where, batch, ['oldLogProbs', 'refLogProbs']);
   const plans = { ...updatePlans(part, checked), ...klPlans(part, checked), ...criticPlans(part, checked) };
-  if (Object.keys(plans).length === 0) return undefined;
-  return recordPlan(plans, (tables) => policyMetricsOf(tables, response.cols, options, where));
+  return {
+    plan: recordPlan(plans, (tables) => policyMetricsOf(tables, response.cols, options, where)),
+    missing: missingPartners(where, batch, checked),
+  };
+}
+
+/** Columns without which others have been put into the batch in vain. */
+function missingPartners(
+  where: string,
+  batch: RolloutBatch,
+  { klPenaltyKind }: CheckedPolicyOptions,
+): MissingInput[] {
+  const { logProbs, oldLogProbs, valuePredictions } = batch;
+  const partners: readonly (readonly [boolean, readonly ResponseField[], string])[] = [
+    [logProbs !== undefined, ['oldLogProbs'], 'actor/ppo_kl, actor/pg_*'],
+    [logProbs !== undefined && oldLogProbs !== undefined, ['advantages'], 'actor/pg_*'],
+    [valuePredictions !== undefined, ['values', 'returns'], 'critic/vf_*'],
+    [klPenaltyKind !== undefined, REWARD_KL_FIELDS, 'actor/reward_kl_penalty'],
+  ];
+  return partners.flatMap(([isAsked, fields, keys]) =>
+    (isAsked ? fields : []).flatMap((field) => {
+      const error = missingTensor(where, batch, field);
+      return error === undefined ? [] : [{ error, keys }];
+    }),
+  );
 }
 
 /** The metrics of rows of batches of `cols` columns, from the channels of `policyPlan`. */

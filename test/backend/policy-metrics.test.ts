@@ -228,7 +228,7 @@ describe('a call of computePolicyMetrics', () => {
     const together = async (): Promise<void> => {
       const tensors = policyTensors(rows, { width: T });
       const batch = batchFromVerl(tensors);
-      const plans = [policyPlan(batch, ALL)!, klPlan(batch)] as const;
+      const plans = [policyPlan(batch, ALL).plan, klPlan(batch)] as const;
       const shared = runPlans<[Metrics, Metrics]>('test', { rows: B, cols: T }, plans);
       tf.dispose(tensors);
       const [policy, kl] = await shared;

@@ -1,8 +1,14 @@
 /** Weights of a rollout correction beside NaN and rejected tokens, and normalised. */
 import { describe, expect, test } from 'vitest';
 
-import { type RolloutCorrectionOptions, rejectionNames } from '../../src/metrics/index.js';
+import {
+  type RolloutCorrectionOptions,
+  rejectionNames,
+  semanticsNames,
+  weightLevels,
+} from '../../src/metrics/index.js';
 import { testBackend } from '../support/backend.js';
+import { seeded } from '../support/random.js';
 import { type Row, T, correct, rows, sum } from '../support/rollout-corrections.js';
 
 await testBackend();
@@ -119,4 +125,88 @@ test('weights that are tiny are normalised as all others', async () => {
   const tiny = [{ old: [-19, -19], rollout: [0, 0], mask: [1, 1] }];
   const { weights } = await correct(tiny, { rolloutIs: 'token', batchNormalize: true }, { width: 2 });
   expect(weights![0]).toBeCloseToReference([1, 1], { rel: 1e-6, abs: 0 });
+});
+
+describe.each(semanticsNames)('%s: random rows with NaN and infinite log-probabilities', (semantics) => {
+  const random = seeded(semanticsNames.indexOf(semantics) + 5);
+  const pick = <E>(list: readonly E[]): E => list[Math.floor(random() * list.length)]!;
+  const logProb = (): number =>
+    random() < 0.12 ? pick([NaN, -Infinity, -90]) : Math.fround(-0.05 - 2 * random());
+  const batch = (): Row[] =>
+    Array.from({ length: 4 }, () => ({
+      old: Array.from({ length: T }, logProb),
+      rollout: Array.from({ length: T }, logProb),
+      mask: Array.from({ length: T }, () => Number(random() < 0.7)),
+    }));
+  const isKept = (mask: readonly (readonly number[])[], i: number, t: number): boolean => mask[i]![t] === 1;
+
+  test.each(weightLevels)('a %s weight is finite wherever the mask is 0', async (rolloutIs) => {
+    for (const rolloutRs of [...rejectionNames, 'token_k1,seq_mean_k2', 'token_k2,token_k3,seq_sum_k1']) {
+      const given = batch();
+      const options: RolloutCorrectionOptions = {
+        ...{ rolloutIs, rolloutRs, semantics, batchNormalize: random() < 0.5 },
+        rolloutIsThreshold: pick([2, '0.3_3', 1e6]),
+        rolloutRsThreshold: pick(['2', '1e9']),
+      };
+      const { weights, mask } = await correct(given, options);
+      const tokens = given.flatMap((_row, i) => Array.from({ length: T }, (_x, t) => [i, t] as const));
+      for (const [i, t] of tokens) {
+        const weight = weights![i]![t]!;
+        const product = 3 * weight * mask[i]![t]!;
+        const what = `${JSON.stringify(options)} [${i}, ${t}]`;
+        if (!isKept(mask, i, t)) expect(product, what).toBe(0);
+        if (given[i]!.mask[t] === 0) expect(weight, what).toBe(0);
+        // Nothing that is kept is unknown by itself; a weight of its row can be.
+        if (isKept(mask, i, t)) expect(given[i]!.old[t]! - given[i]!.rollout[t]!, what).not.toBeNaN();
+        if (rolloutIs === 'token' || !rolloutRs.startsWith('token')) expect(weight, what).not.toBeNaN();
+      }
+    }
+  });
+
+  test.runIf(semantics === 'recommended').each(weightLevels)(
+    'normalised %s weights that are kept and finite have mean 1, whatever is beside them',
+    async (rolloutIs) => {
+      for (const rolloutIsThreshold of [2, '0.3_3', 1e6]) {
+        for (const rolloutRs of [undefined, 'token_k1', 'seq_max_k3', 'token_k2,seq_mean_k1']) {
+          const given = batch();
+          const asked: RolloutCorrectionOptions = {
+            ...{ rolloutIs, rolloutIsThreshold, rolloutRs, rolloutRsThreshold: '9', batchNormalize: true },
+          };
+          const { weights, mask, metrics } = await correct(given, asked);
+          const counted = weights!.flatMap((row, i) => {
+            const own = row.filter((weight, t) => isKept(mask, i, t) && Number.isFinite(weight));
+            return rolloutIs === 'token' ? own : own.slice(0, 1);
+          });
+          const mean = sum(counted) / counted.length;
+          const what = `${JSON.stringify(asked)} of ${counted.length}`;
+          const factor = metrics['rollout_corr/rollout_is_batch_norm_factor']!;
+          if (counted.length === 0) expect(factor, what).toBeNaN();
+          else if (counted.some((weight) => weight > 0)) {
+            expect(mean, what).toBeCloseToReference(1, { rel: 1e-5, abs: 0 });
+            expect(factor, what).toBeGreaterThan(0);
+          } else expect([mean, factor], what).toEqual([0, 1]);
+        }
+      }
+    },
+  );
+});
+
+test('weights that are all zeroed stay 0: there is nothing to divide by', async () => {
+  const far = [{ old: [-1, -1], rollout: [-9, -9], mask: [1, 1] }];
+  for (const rolloutIs of weightLevels) {
+    const options = { rolloutIs, rolloutIsThreshold: '0.5_2', batchNormalize: true } as const;
+    const { weights, metrics } = await correct(far, options, { width: 2 });
+    expect(weights![0]).toEqual([0, 0]);
+    expect(metrics['rollout_corr/rollout_is_batch_norm_factor']).toBe(1);
+  }
+});
+
+test('nothing but NaN has no mean: the factor is NaN, the weights show it, and all are counted', async () => {
+  const lost = [{ old: [-1, -1], rollout: [NaN, NaN], mask: [1, 1] }];
+  for (const rolloutIs of weightLevels) {
+    const { weights, metrics } = await correct(lost, { rolloutIs, batchNormalize: true }, { width: 2 });
+    expect(weights![0]).toEqual([NaN, NaN]);
+    expect(metrics['rollout_corr/rollout_is_batch_norm_factor']).toBeNaN();
+    expect(metrics['rollout_corr/rollout_is_nonfinite']).toBe(rolloutIs === 'token' ? 2 : 1);
+  }
 });

@@ -9,6 +9,7 @@ import {
   StepState,
   batchFromVerl,
   computeDataMetrics,
+  computeGroupMetrics,
   computeStepMetrics,
   computeStepState,
   semanticsNames,
@@ -158,6 +159,91 @@ test('times and tokens are there as far as they are known', async () => {
   expect(await of([], { timing: {}, nGpus: 1 })).toEqual({ 'perf/total_num_tokens': 9 });
 });
 
+describe('groups are there key by key', () => {
+  const groups = ['a', 'a', 'b'];
+  const GROUP_KEYS: Readonly<Record<string, RegExp>> = {
+    token_level_rewards: /^group\/(reward|zero)/,
+    token_level_scores: /^group\/all_/,
+  };
+  const of = (without: readonly string[]): Promise<Metrics> =>
+    dataOf(without, { families: ['groups'], groups });
+
+  test.each([['token_level_rewards'], ['token_level_scores'], ['token_level_rewards', 'token_level_scores']])(
+    'without %s %s',
+    async (...without: string[]) => {
+      const whole = await of([]);
+      // The aborted row is in no group.
+      expect(whole).toMatchObject({ 'group/count': 2, 'group/singleton_count': 2, 'group/size/mean': 1 });
+      const part = await expectNoLeaks(() => of(without));
+      const kept = Object.keys(whole).filter(
+        (key) => !without.some((column) => GROUP_KEYS[column]!.test(key)),
+      );
+      expect(Object.keys(part)).toEqual(kept);
+      for (const key of kept) expect(part[key], key).toEqual(whole[key]);
+    },
+  );
+
+  test('the single function asks for all of them', async () => {
+    await withBatch(['token_level_scores'], async (batch) => {
+      await expect(computeGroupMetrics(batch, groups)).rejects.toThrow(/token_level_scores/);
+    });
+  });
+
+  test('without a mask there are none, and the rest of the step stays', async () => {
+    const seen: string[] = [];
+    const told = (family: string, reason: string): void => void seen.push(`${family}: ${reason}`);
+    const without = ['attention_mask', 'response_mask'];
+    const options = { families: ['data', 'groups'], groups, onSkipped: told } as const;
+    const metrics = await dataOf(without, options);
+    expect(metrics).toHaveProperty('critic/score/mean');
+    expect(Object.keys(metrics).filter((key) => key.startsWith('group/'))).toEqual([]);
+    expect(seen.find((text) => text.startsWith('groups'))).toMatch(/response_mask is missing/);
+  });
+});
+
+describe('the policy family is there key by key', () => {
+  test('a penalty in the reward without its reference leaves the rest, and is told', async () => {
+    const seen: string[] = [];
+    await withBatch([], async (batch) => {
+      const given = { ...batch, logProbs: batch.values, oldLogProbs: batch.returns };
+      const options = { families: ['policy'], policy: { useKlInReward: true } } as const;
+      const metrics = await computeStepMetrics(given, {
+        ...options,
+        onSkipped: (family, reason) => void seen.push(`${family}: ${reason}`),
+      });
+      expect(Object.keys(metrics)).toEqual([
+        ...['actor/ppo_kl', 'actor/pg_loss', 'actor/pg_clipfrac', 'actor/pg_clipfrac_lower'],
+      ]);
+      expect(seen).toEqual([
+        expect.stringMatching(/^policy: ref_log_prob is missing.*actor\/reward_kl_penalty/),
+      ]);
+    });
+  });
+
+  test('columns that lack their partner are told with the keys that need both', async () => {
+    const told = async (fields: readonly string[]): Promise<string> => {
+      let text = '';
+      await withBatch([], async (batch) => {
+        const bare = { batchSize: batch.batchSize, responseMask: batch.responseMask };
+        const given = { ...bare, ...Object.fromEntries(fields.map((field) => [field, batch.values])) };
+        await computeStepMetrics(given, {
+          families: ['policy', 'timing'],
+          timing: { step: 1 },
+          onSkipped: (family, reason) => {
+            if (family === 'policy') text = reason;
+          },
+        });
+      });
+      return text;
+    };
+    expect(await told(['logProbs'])).toMatch(/old_log_probs is missing.*actor\/ppo_kl/);
+    expect(await told(['logProbs', 'oldLogProbs'])).toMatch(/advantages is missing.*actor\/pg_\*/);
+    expect(await told(['valuePredictions', 'values'])).toMatch(/returns is missing.*critic\/vf_\*/);
+    expect(await told(['entropys'])).toBe('');
+    expect(await told([])).toBe('the batch has nothing that an update computed');
+  });
+});
+
 describe('what was left out is told', () => {
   test('to onSkipped, once a family, with the keys of the inputs that are missing', async () => {
     const seen: [string, string][] = [];
@@ -169,24 +255,72 @@ describe('what was left out is told', () => {
     expect(seen[0]![1]).toMatch(/returns is missing.*critic\/returns.*token_level_rewards is missing/);
   });
 
-  test('in a warning without onSkipped, once for every set of inputs', async () => {
+  /** What is warned of while `run` runs. */
+  async function warningsOf(run: () => Promise<unknown>): Promise<string[]> {
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
     try {
-      const step = (without: readonly string[]): Promise<Metrics> =>
-        dataOf(without, { onSkipped: undefined });
+      await run();
+      for (const [, options] of warn.mock.calls as unknown as [string, object][]) {
+        expect(options).toMatchObject({ code: 'TENSORTALLY_LEFT_OUT' });
+      }
+      return warn.mock.calls.map(([text]) => String(text));
+    } finally {
+      warn.mockRestore();
+    }
+  }
+  /** All families that the batch allows, with no one listening. */
+  const plain = (without: readonly string[], options: StepMetricsOptions = {}): Promise<Metrics> =>
+    withBatch(without, (batch) => computeStepMetrics(batch, options));
+
+  test('in a warning without onSkipped, once for every set of inputs', async () => {
+    const step = (without: readonly string[]): Promise<Metrics> => dataOf(without, { onSkipped: undefined });
+    const texts = await warningsOf(async () => {
       for (let i = 0; i < 3; i++) {
         await step(['returns', 'values']);
         await step(['advantages']);
         await step([]);
       }
-      const texts = warn.mock.calls.map(([text]) => String(text));
-      expect(texts).toHaveLength(2);
-      expect(texts[0]).toMatch(/computeStepMetrics left out.*\n.*data: returns is missing/);
-      expect(texts[1]).toMatch(/advantages is missing/);
-      expect(warn).toHaveBeenCalledWith(texts[0], expect.objectContaining({ code: 'TENSORTALLY_LEFT_OUT' }));
-    } finally {
-      warn.mockRestore();
-    }
+    });
+    expect(texts).toHaveLength(2);
+    expect(texts[0]).toMatch(/computeStepMetrics left out.*\n.*data: returns is missing/);
+    expect(texts[1]).toMatch(/advantages is missing/);
+  });
+
+  test('families that nobody asked for, and that the batch has no column for, are left out in silence', async () => {
+    expect(await warningsOf(() => plain([]))).toEqual([]);
+    expect(await warningsOf(() => plain(['returns', 'values'], { useCritic: false }))).toEqual([]);
+    const seen: string[] = [];
+    await plain([], { onSkipped: (family) => void seen.push(family) });
+    expect(seen).toEqual([
+      ...['varianceProxy', 'rolloutCorrection', 'debug', 'policy', 'kl', 'groups', 'timing', 'throughput'],
+    ]);
+  });
+
+  test('a family of which the batch has a column of its own is told of, and no other', async () => {
+    const texts = await warningsOf(() => plain(['token_level_rewards']));
+    expect(texts).toHaveLength(1);
+    expect(texts[0]).toMatch(/data: token_level_rewards is missing/);
+    expect(texts[0]).not.toMatch(/varianceProxy|debug|kl:|groups|timing|throughput|rolloutCorrection/);
+    const own = await warningsOf(() =>
+      withBatch(['advantages'], (batch) =>
+        computeStepMetrics({ ...batch, oldLogProbs: batch.values, sumPiSquared: batch.values }),
+      ),
+    );
+    expect(own).toEqual([expect.stringMatching(/varianceProxy: advantages is missing/)]);
+  });
+
+  test.each<[RegExp, StepMetricsOptions]>([
+    [/kl: log_probs is missing/, { families: ['data', 'kl'] }],
+    [/policy: the batch has nothing/, { policy: { clipRatio: 0.1 } }],
+    [/rolloutCorrection: old_log_probs is missing/, { rolloutCorrection: {} }],
+    [/varianceProxy: old_log_probs is missing/, { gradientNorm: 0.5 }],
+    [/throughput: options.nGpus is missing/, { timing: { step: 2 } }],
+    [/throughput: options.timing is missing/, { nGpus: 2 }],
+  ])('what an option asks for is told: %s', async (expected, options) => {
+    // Another set than that of another test.
+    const texts = await warningsOf(() => plain(['values', 'returns'], { useCritic: false, ...options }));
+    expect(texts).toEqual([expect.stringMatching(expected)]);
+    expect(texts[0]!.trim().split('\n')).toHaveLength(3);
   });
 });
 

@@ -227,6 +227,24 @@ describe('one call gives the metrics and the tensors', () => {
   });
 });
 
+test('a rejection that lacks an input is told, also where its own metrics are not wanted', async () => {
+  await withBatch(async (batch) => {
+    const { rolloutLogProbs, ...without } = batch;
+    expect(rolloutLogProbs).toBeDefined();
+    const toldOf = async (options: StepMetricsOptions): Promise<string[]> => {
+      const seen: string[] = [];
+      const told = (family: string, reason: string): void => void seen.push(`${family}: ${reason}`);
+      await computeStepMetrics(without, { families: ['data'], onSkipped: told, ...options });
+      return seen;
+    };
+    expect(await toldOf({ rolloutCorrection: ON_TOKENS })).toEqual([
+      expect.stringMatching(/^rolloutCorrection: rollout_log_probs is missing.*nothing is rejected/),
+    ]);
+    expect(await toldOf({ rolloutCorrection: ON_TOKENS, population: 'all' })).toEqual([]);
+    expect(await toldOf({ rolloutCorrection: { rolloutIs: 'token' } })).toEqual([]);
+  });
+});
+
 describe('states', () => {
   const options = { rolloutCorrection: ON_ROWS, groups: GROUPS, onSkipped } as const;
 

@@ -221,11 +221,16 @@ test('the tokens of all ranks are one list, not one per part', async () => {
   expect(() => StepState.merge([a, c])).toThrow(/global_token_num/);
 });
 
-test('one read-back, nothing left behind, and the tensors may go at once', async () => {
-  await expectNoLeaks(async () => {
-    const reads = await countReadBacks(backend, () => stateOf(ALL));
-    if (hasDevice()) expect(reads).toBe(1);
-  });
+test('one read-back, a second where rows are rejected; nothing left behind, and the tensors may go at once', async () => {
+  for (const [population, most] of [
+    ['all', 1],
+    ['kept', 2],
+  ] as const) {
+    await expectNoLeaks(async () => {
+      const reads = await countReadBacks(backend, () => stateOf(ALL, { ...OPTIONS, population }));
+      if (hasDevice()) expect(reads).toBe(most);
+    });
+  }
 });
 
 describe('what does not fit is refused', () => {

@@ -80,7 +80,8 @@ export interface StepStateOptions extends FamilyOptions {
   readonly families?: readonly StepFamily[] | undefined;
   /**
    * Called with every family that is wanted and left out, or of which some keys are, and the inputs that it lacks. Without
-   * it a warning says so, once for every set of inputs.
+   * it a warning tells, once for every set of inputs, of families that an option asks for, and of those that the batch has
+   * columns of their own for.
    */
   readonly onSkipped?: ((family: StepFamily, reason: string) => void) | undefined;
 }
@@ -189,7 +190,12 @@ export function planFamilies(
     hasMore: () => boolean = () => false,
   ): void => {
     if (!isWanted(family)) return;
-    const { plan, missing } = make();
+    const made = unlessMissing(make);
+    if (made instanceof MissingInputError) {
+      skipped[family] = reasonOf(made);
+      return;
+    }
+    const { plan, missing } = made;
     const required = missing.find(({ isRequired = false }) => isRequired);
     if (required !== undefined) throw required.error;
     if (missing.length > 0) skipped[family] = missing.map(reasonOfPart).join('; ');
@@ -218,18 +224,14 @@ export function planFamilies(
     return sampled === batch ? plan : overSampled(plan);
   });
   offer('debug', () => debugPlan(batch, where));
-  offer(
-    'policy',
-    () =>
-      policyPlan(batch, { ...options.policy, semantics }, where, 'options.policy') ??
-      'the batch has nothing that an update computed',
-  );
+  offerParts('policy', () => policyPlan(batch, { ...options.policy, semantics }, where, 'options.policy'));
+  if (isWanted('policy') && plans.policy === undefined) {
+    skipped.policy ??= 'the batch has nothing that an update computed';
+  }
   offer('kl', () => klPlan(batch, { semantics }, where));
-  offer('groups', () =>
-    groups === undefined
-      ? 'options.groups is missing'
-      : groupPlan(batch, rows.existing, groups, { rightAbove }, where),
-  );
+  if (groups !== undefined) {
+    offerParts('groups', () => groupPlan(batch, rows.existing, groups, { rightAbove }, where));
+  } else offer('groups', () => 'options.groups is missing');
   return { plans, skipped };
 }
 

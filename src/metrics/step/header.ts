@@ -1,6 +1,7 @@
 /** The header of a state's bytes: what it says, and what must hold of it for the state to be one that a step made. */
 import { TensortallyError } from '../../errors.js';
 import { dataChannels } from '../data.js';
+import { groupChannels } from '../groups.js';
 import { correctionChannels } from '../rollout-correction.js';
 import { correctionSettings } from '../rollout-correction/options.js';
 import type { StateContents } from './contents.js';
@@ -126,8 +127,8 @@ function channelFault(
       ? undefined
       : `the channels ${found.join(', ')} for ${family}`;
   }
-  const isFitting = channelSets(where, family as Exclude<TensorFamily, 'data'>, options).some((set) =>
-    typeof set === 'function' ? found.every(set) : [...set].sort().join('\n') === found.join('\n'),
+  const isFitting = channelSets(where, family as Exclude<TensorFamily, 'data' | 'groups'>, options).some(
+    (set) => (typeof set === 'function' ? found.every(set) : [...set].sort().join('\n') === found.join('\n')),
   );
   return isFitting ? undefined : `the channels ${found.join(', ')} for ${family}`;
 }
@@ -155,12 +156,18 @@ const PARTIAL_FAMILIES: Readonly<
       return areKnown && has('errors') === (has('returns') && has('values'));
     },
   },
+  groups: {
+    whole: [['rewards', 'scores']],
+    areFitting: (channels) =>
+      channels.every((channel) => (groupChannels as readonly string[]).includes(channel)) &&
+      channels.includes('produced') === (channels.length === 1 && channels[0] === 'produced'),
+  },
 };
 
 /** What the channels of a family can be: one of these sets, or names of which all hold. */
 function channelSets(
   where: string,
-  family: Exclude<TensorFamily, 'data'>,
+  family: Exclude<TensorFamily, 'data' | 'groups'>,
   options: FamilyOptions,
 ): readonly (readonly string[] | ((channel: string) => boolean))[] {
   switch (family) {
@@ -175,8 +182,6 @@ function channelSets(
     }
     case 'debug':
       return [['distance', 'actor', 'rollout', 'actorScaled', 'rolloutScaled', 'difference', 'product']];
-    case 'groups':
-      return [['rewards', 'scores']];
     case 'policy':
     case 'kl':
       // Each names its metric, and how the number is made.

@@ -42,6 +42,7 @@ import {
   reasonOf,
   unlessMissing,
 } from './families.js';
+import { missedOf } from './missed.js';
 import { tellSkipped } from './notices.js';
 import { type StepFacts, StepState, skippedOfHost } from './state.js';
 
@@ -79,10 +80,16 @@ export async function launchStep(
   assertBatch(where, batch);
   // Also options of families that are not wanted: the state is finished and merged by them.
   effectiveOptions(where, kept(options), options.families);
-  const correction = correctionOf(where, batch, options);
+  const found = correctionOf(where, batch, options);
+  const [correction, lacking] = found instanceof MissingInputError ? [undefined, found] : [found, undefined];
   const rejects = correction !== undefined && correction.settings.rejections.length > 0;
   const population = rejects && options.population !== 'all' ? 'kept' : 'all';
-  const launch = new StepLaunch(where, batch, { ...options, population }, request, correction);
+  const wouldReject = options.rolloutCorrection?.rolloutRs !== undefined && options.population !== 'all';
+  const unrejected = wouldReject && lacking ? `${reasonOf(lacking)}; nothing is rejected` : undefined;
+  const launch = new StepLaunch(where, batch, { ...options, population }, request, {
+    correction,
+    unrejected,
+  });
   if (!rejects || population === 'all') return launch.over(batch, batch);
   const { rejections, semantics } = isOneStep(batch) ? ofSteps(correction.settings) : correction.settings;
   const onTokens = decisionOnTokens(rejections, semantics);
@@ -102,13 +109,17 @@ export async function launchStep(
   return launched;
 }
 
-/** The correction; undefined where nobody asks for one, or the batch lacks an input. */
-function correctionOf(where: string, batch: RolloutBatch, options: StepStateOptions): Correction | undefined {
+/** The correction, or the input that it lacks; undefined where nobody asks for one. */
+function correctionOf(
+  where: string,
+  batch: RolloutBatch,
+  options: StepStateOptions,
+): Correction | MissingInputError | undefined {
   const { rolloutCorrection, semantics } = options;
   if (rolloutCorrection === undefined) return undefined;
   const [own, as] = [{ ...rolloutCorrection, semantics }, 'options.rolloutCorrection'] as const;
   const plan = unlessMissing(() => rolloutCorrectionPlan(batch, own, where, as));
-  if (plan instanceof MissingInputError) return undefined;
+  if (plan instanceof MissingInputError) return plan;
   return { settings: correctionSettings(where, own, as), plan: unfinished(overSampled(plan)) };
 }
 
@@ -158,6 +169,8 @@ class StepLaunch {
   readonly #options: StepStateOptions;
   readonly #request: StepRequest;
   readonly #correction: Correction | undefined;
+  /** Why nothing is rejected that options would reject. */
+  readonly #unrejected: string | undefined;
   readonly #lengths: LengthsSource;
   readonly #contents: ReturnType<typeof contentsOf>;
   #isChecked = false;
@@ -167,7 +180,7 @@ class StepLaunch {
     batch: RolloutBatch,
     options: StepStateOptions,
     request: StepRequest,
-    correction: Correction | undefined,
+    { correction, unrejected }: { correction: Correction | undefined; unrejected: string | undefined },
   ) {
     const { groups, families } = options;
     this.#where = where;
@@ -181,6 +194,7 @@ class StepLaunch {
     };
     this.#request = request;
     this.#correction = correction;
+    this.#unrejected = unrejected;
     this.#lengths = lengthsSource(where, batch, usesLengthColumns(options.semantics ?? 'recommended'));
     this.#contents = contentsOf(batch, this.#options);
   }
@@ -232,7 +246,12 @@ class StepLaunch {
     const lengths = this.#reasons();
     const { globalTokenNum } = this.#batch;
     const host = { lengths, globalTokenNum: globalTokenNum && NONE, families };
-    const skipped: Skipped = { ...ofTensors, ...(facts && skippedOfHost(host, facts)) };
+    const skipped: Skipped = {
+      ...ofTensors,
+      // Also where its own metrics are not wanted: all others are over other tokens than was asked for.
+      ...(this.#unrejected !== undefined && { rolloutCorrection: this.#unrejected }),
+      ...(facts && skippedOfHost(host, facts)),
+    };
     const isTimed = facts?.timing !== undefined && (this.#isWanted('timing') || this.#isWanted('throughput'));
     const tellsTokens = Object.values(lengths).includes(NONE) || globalTokenNum !== undefined;
     const isSilent = facts === undefined ? !tellsTokens : !isTimed;
@@ -240,7 +259,8 @@ class StepLaunch {
       for (const [family, why] of Object.entries(skipped)) onSkipped?.(family as StepFamily, why);
       throw nothingToCompute(this.#where, skipped);
     }
-    tellSkipped(this.#where, skipped, onSkipped);
+    const missed = missedOf(skipped, this.#batch, this.#options, facts);
+    tellSkipped(this.#where, skipped, missed, onSkipped);
     this.#isChecked = true;
   }
 

@@ -6,22 +6,26 @@ const MOST = 100;
 const told = new Set<string>();
 
 /**
- * Tells what was left out: to `onSkipped`, or without one in a warning, once for every set of inputs.
+ * Tells what was left out: all of it to `onSkipped`, or without one what would be missed, in a warning, once for every set
+ * of inputs.
  *
  * @param where the public function
+ * @param missed see `missedOf`
  */
 export function tellSkipped(
   where: string,
   skipped: Skipped,
+  missed: Skipped,
   onSkipped: ((family: StepFamily, reason: string) => void) | undefined,
 ): void {
-  const reasons = Object.entries(skipped);
   if (onSkipped !== undefined) {
-    for (const [family, reason] of reasons) onSkipped(family as StepFamily, reason);
+    for (const [family, reason] of Object.entries(skipped)) onSkipped(family as StepFamily, reason);
     return;
   }
-  const text = reasons.map(([family, reason]) => `${family}: ${reason}`).join('\n  ');
-  if (reasons.length === 0 || told.has(text) || told.size >= MOST) return;
+  const text = Object.entries(missed)
+    .map(([family, reason]) => `${family}: ${reason}`)
+    .join('\n  ');
+  if (text === '' || told.has(text) || told.size >= MOST) return;
   told.add(text);
   process.emitWarning(
     `${where} left out what the batch and the options do not allow:\n  ${text}\n` +
