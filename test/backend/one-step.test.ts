@@ -208,15 +208,16 @@ test.each(['verl-2026-08', 'verl-2026-01'] as const)(
   async (semantics) => {
     const [wide, steps] = [tensorsOf(2, kept), tensorsOf(0, kept)];
     // The presets multiply by masks, and so show what padding holds.
+    const { response_mask, ...numbered } = wide;
     const padded: VerlTensors = Object.fromEntries(
-      Object.entries(wide).map(([name, x]) => [name, tf.where(tf.isNaN(x as tf.Tensor), 0, x as tf.Tensor)]),
+      Object.entries(numbered).map(([name, x]) => [
+        name,
+        tf.where(tf.isNaN(x as tf.Tensor), 0, x as tf.Tensor),
+      ]),
     );
     const policy = { ...POLICY, lossAggMode: 'token-mean' } as const;
     const options = { policy, semantics, families: BUT_PROXIES, onSkipped: () => undefined };
-    const ofRows = await computeStepMetrics(
-      batchFromVerl({ ...padded, response_mask: wide.response_mask }),
-      options,
-    );
+    const ofRows = await computeStepMetrics(batchFromVerl({ ...padded, response_mask }), options);
     const ofSteps = await computeStepMetrics(batchFromVerl(steps), options);
     expect(Object.keys(ofSteps).sort()).toEqual(Object.keys(ofRows).sort());
     expectClose(ofSteps, ofRows, Object.keys(ofRows));
