@@ -1,6 +1,10 @@
 /**
  * Test projects: `unit` needs no particular backend, `backend:<name>` runs the shared bodies on one backend.
  *
+ * `backend:<name>-alone` has the files that change what a process has only once (mocks, warnings, registered backends).
+ * On `cpu` and `wasm` all other files share a process per worker, since loading TensorFlow.js for each takes longer than
+ * most of the tests; GPU drivers get a process for every file.
+ *
  * Which backend projects a run has is decided in test/support/backend-probes.ts. What is left out is said aloud.
  */
 
@@ -49,22 +53,31 @@ const DEVICE_BODIES = [
   'test/golden/**/*.test.ts',
 ];
 
+/** What needs a process of its own. */
+const ALONE = [
+  'test/backend/{logits-gradient,tracker-model,tracker-soak,removed,tracker-removed,memory-growth,backends}.test.ts',
+  'test/backend/{plain-loops.cpu,heap-growth.wasm}.test.ts',
+];
+
 const backends = run.flatMap((name): TestProjectInlineConfiguration[] => {
+  // `<topic>.<backend>.test.ts` is about one backend alone.
+  const foreign = backendNames.filter((other) => other !== name).map((other) => `**/*.${other}.test.ts`);
   const project = {
     include: ['test/backend/**/*.test.ts', 'test/golden/**/*.test.ts'],
-    // `<topic>.<backend>.test.ts` is about one backend alone.
-    exclude: [
-      ...HOST_GOLDEN,
-      ...backendNames.filter((other) => other !== name).map((other) => `**/*.${other}.test.ts`),
-    ],
+    exclude: [...HOST_GOLDEN, ...foreign],
     setupFiles,
     // A guard against a hung device, not a claim of speed: software WebGPU needs tens of seconds for 2^24 elements.
     testTimeout: 180_000,
     hookTimeout: 60_000,
   };
   const env = { TENSORTALLY_TEST_BACKEND: name };
+  if (name === 'cpu' || name === 'wasm') {
+    const shared = { name: `backend:${name}`, isolate: false, exclude: [...project.exclude, ...ALONE] };
+    const alone = { name: `backend:${name}-alone`, include: ALONE, exclude: foreign };
+    return [{ test: { ...project, ...shared, env } }, { test: { ...project, ...alone, env } }];
+  }
   const projects = [{ test: { ...project, name: `backend:${name}`, env } }];
-  if (name !== 'tensorflow') return projects;
+  if (name === 'webgpu') return projects;
   const onGpu = { name: 'backend:tensorflow-gpu', env: { ...env, TENSORTALLY_TEST_DEVICE: 'gpu' } };
   return [...projects, { test: { ...project, include: DEVICE_BODIES, ...onGpu } }];
 });

@@ -13,6 +13,7 @@ import { expectNoLeaks } from '../support/leaks.js';
 import { normal, seeded } from '../support/random.js';
 import { roundedValue } from '../support/rounding.js';
 import { deviceTensor } from '../support/tensors.js';
+import { runsOf } from '../support/long.js';
 
 const backend = await testBackend();
 
@@ -327,7 +328,7 @@ test('random expressions, each under a mask of its own, agree with their float64
       await expectNoLeaks(() => expectPass({ x, y, z }, seed, size));
     }),
     // A shader per pass takes a software device its time.
-    { numRuns: isFloat32 ? 15 : 80, seed: 7 },
+    { numRuns: runsOf(isFloat32 ? 15 : 80), seed: 7 },
   );
 });
 

@@ -9,11 +9,12 @@ import { type Batch, batches } from '../support/arbitraries.js';
 import { testBackend } from '../support/backend.js';
 import { alive } from '../support/leaks.js';
 import { deviceTensor } from '../support/tensors.js';
+import { runsOf } from '../support/long.js';
 
 const backend = await testBackend();
 
 // A launch and a read-back on software WebGPU take milliseconds, so it draws fewer cases of the same kind.
-const numRuns = backend === 'webgpu' ? 15 : 60;
+const numRuns = runsOf(backend === 'webgpu' ? 15 : 60);
 const wild = batches(6, 70, { finite: false });
 
 /** Launches, and disposes the tensors in the next line. */

@@ -15,11 +15,12 @@ import { testBackend } from '../support/backend.js';
 import { expectContract, fieldsOf } from '../support/contract.js';
 import { alive } from '../support/leaks.js';
 import { deviceTensor } from '../support/tensors.js';
+import { runsOf } from '../support/long.js';
 
 const backend = await testBackend();
 
 // A launch and a read-back on software WebGPU take milliseconds, so it draws fewer cases of the same kind.
-const numRuns = backend === 'webgpu' ? 15 : 60;
+const numRuns = runsOf(backend === 'webgpu' ? 15 : 60);
 const small = batches(6, 70, { finite: true });
 const wild = batches(6, 70, { finite: false });
 

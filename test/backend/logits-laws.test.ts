@@ -9,11 +9,12 @@ import { perStatistic } from '../../src/kernels/logits/request.js';
 import { testBackend } from '../support/backend.js';
 import { alive } from '../support/leaks.js';
 import { expectLogits, type LogitsCase, numbersOf, referenceOf, tensorsOf } from '../support/logits-cases.js';
+import { runsOf } from '../support/long.js';
 
 const backend = await testBackend();
 
 // A launch and a read-back on software WebGPU take milliseconds, so it draws fewer cases of the same kind.
-const numRuns = backend === 'webgpu' ? 15 : 60;
+const numRuns = runsOf(backend === 'webgpu' ? 15 : 60);
 
 /**
  * Logits of any scale, −Infinity now and then, as multiples of 2⁻¹⁰ below 2¹³: adding or doubling them is exact, so

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { channelTables, expression, momentsTables } from '../../src/kernels/index.js';
 import { hasDevice, testBackend } from '../support/backend.js';
 import { deviceTensor } from '../support/tensors.js';
+import { runsOf } from '../support/long.js';
 
 await testBackend();
 
@@ -62,6 +63,6 @@ test.runIf(!hasDevice())('plain passes have the same bits', async () => {
         tf.dispose([x, mask, other]);
       },
     ),
-    { numRuns: 150 },
+    { numRuns: runsOf(150) },
   );
 });

@@ -13,6 +13,7 @@ import {
 import { checksumBut } from '../../src/metrics/step/checksum.js';
 import { testBackend } from '../support/backend.js';
 import { deviceTensor } from '../support/tensors.js';
+import { runsOf } from '../support/long.js';
 
 await testBackend();
 
@@ -114,7 +115,7 @@ describe('damaged bytes are refused', () => {
         for (const { at, to } of changes) bytes[at] = to;
         expect(isRefused(bytes)).toBe(Buffer.compare(bytes, whole) !== 0);
       }),
-      { numRuns: 300 },
+      { numRuns: runsOf(300) },
     );
   });
 });

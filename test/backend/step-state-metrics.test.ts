@@ -20,6 +20,7 @@ import { expectNoLeaks } from '../support/leaks.js';
 import { normal, seeded } from '../support/random.js';
 import { deviceTensor } from '../support/tensors.js';
 import { countReadBacks } from '../support/transfers.js';
+import { runsOf } from '../support/long.js';
 
 const backend = await testBackend();
 
@@ -156,7 +157,7 @@ describe.each(semanticsNames)('%s', (semantics) => {
         for (const part of parts) states.push(await stateOf(part, options));
         expectSame(StepState.merge(states).metrics(FACTS), whole);
       }),
-      { numRuns: backend === 'webgpu' ? 5 : 12 },
+      { numRuns: runsOf(backend === 'webgpu' ? 5 : 12) },
     );
   });
 });

@@ -12,6 +12,7 @@ import { expect, test, vi } from 'vitest';
 import type { SlowDevice } from '../unit/tracker/slow-device.js';
 import { hasDevice, testBackend } from '../support/backend.js';
 import { TrackerRun } from '../support/tracker-run.js';
+import { isLong } from '../support/long.js';
 
 const device: { current?: SlowDevice } = vi.hoisted(() => ({}));
 
@@ -21,7 +22,6 @@ vi.mock(import('../../src/kernels/index.js'), async (importOriginal) => {
 });
 
 const backend = await testBackend();
-const isLong = process.env.TENSORTALLY_TEST_LONG === '1';
 const CALLS = hasDevice() ? 400 : isLong ? 100_000 : 3_000;
 /** Calls on one tracker. */
 const RUN = 1_000;

@@ -16,6 +16,7 @@ import { alive, expectNoLeaks } from '../support/leaks.js';
 import { normal, seeded } from '../support/random.js';
 import { deviceTensor } from '../support/tensors.js';
 import { countReadBacks } from '../support/transfers.js';
+import { runsOf } from '../support/long.js';
 
 const backend = await testBackend();
 const readBacksOfOne = hasDevice() ? 1 : 0;
@@ -146,7 +147,7 @@ describe('any split into micro-batches', () => {
           expectContract(asMoments(await tracker.export(), want), want, 'split');
         },
       ),
-      { numRuns: 25 },
+      { numRuns: runsOf(25) },
     );
   });
 });

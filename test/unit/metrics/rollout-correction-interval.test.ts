@@ -12,6 +12,7 @@ import {
 } from '../../../src/metrics/rollout-correction/interval.js';
 import type { Rejection } from '../../../src/metrics/rollout-correction/options.js';
 import { semanticsNames } from '../../../src/metrics/semantics.js';
+import { runsOf } from '../../support/long.js';
 
 const DEFINITIONS = {
   k1: (x: number) => -x,
@@ -54,7 +55,7 @@ describe.each(['k1', 'k2', 'k3'] as const)('%s', (estimator) => {
         const kept = keptBy(criterion(estimator, lower, upper), semantics);
         expect(selects(kept, x)).toBe(value >= lower && value <= upper);
       }),
-      { numRuns: 2000 },
+      { numRuns: runsOf(2000) },
     );
   });
 

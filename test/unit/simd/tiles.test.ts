@@ -17,6 +17,7 @@ import {
 } from '../../../src/kernels/expression.js';
 import { type InputKind, type Place, type TilePlan, planTiles } from '../../../src/kernels/lowering/tiles.js';
 import { compile } from '../../../src/kernels/program.js';
+import { runsOf } from '../../support/long.js';
 
 const VALUES: Readonly<Record<string, number>> = { a: 2, b: -3, c: 0.5, row: 7 };
 
@@ -137,6 +138,6 @@ test('followed step by step, a plan gives the values of the expressions', () => 
         expect(delivered.get(outputs[i]!)).toSatisfy((value: number) => Object.is(value + 0, expected + 0));
       });
     }),
-    { numRuns: 300, seed: 1 },
+    { numRuns: runsOf(300), seed: 1 },
   );
 });

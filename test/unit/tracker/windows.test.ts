@@ -14,6 +14,7 @@ import { StatsTracker, TrackerRegistry } from '../../../src/tracker/index.js';
 import { tidied } from '../../support/tensors.js';
 import { SlowDevice, leavesNothing } from './slow-device.js';
 import { mask, recordSum, values } from './tensors.js';
+import { runsOf } from '../../support/long.js';
 
 const device: { current?: SlowDevice } = vi.hoisted(() => ({}));
 
@@ -330,7 +331,7 @@ describe('any history of records and exports', () => {
         for (const window of windows) expect(seen.get(window)).toEqual({ v: total, calls: count });
         expect(tracker.memory()).toMatchObject({ keys: 0, waitingRows: 0, deviceBytes: 0 });
       }),
-      { numRuns: 150 },
+      { numRuns: runsOf(150) },
     );
   });
 });

@@ -9,8 +9,8 @@ import { expect, test } from 'vitest';
 import { MomentsTable, liftRow } from '../../../../src/kernels/moments/record.js';
 import { type Delta, encodeDelta, schemaFingerprint } from '../../../../src/tracker/stream/delta.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
+import { isLong } from '../../../support/long.js';
 
-const isLong = process.env.TENSORTALLY_TEST_LONG === '1';
 const RUNS = isLong ? 250_000 : 10_000;
 
 /** A delta of three keys, after a parent of one key or without one. */

@@ -9,6 +9,7 @@ import { type Delta, encodeDelta, schemaFingerprint } from '../../../../src/trac
 import { DeltaError } from '../../../../src/tracker/stream/errors.js';
 import { streamReductions } from '../../../../src/tracker/stream/schema.js';
 import { anyValues } from '../../../support/arbitraries.js';
+import { runsOf } from '../../../support/long.js';
 
 const text = fc.string({ unit: 'binary', minLength: 1, maxLength: 20 });
 
@@ -149,7 +150,7 @@ describe('bytes that are no delta', () => {
         read(Uint8Array.of(1, ...bytes));
         read(sealed(Uint8Array.of(1, ...bytes)));
       }),
-      { numRuns: 2000 },
+      { numRuns: runsOf(2000) },
     );
   });
 
@@ -160,7 +161,7 @@ describe('bytes that are no delta', () => {
         bytes[at % bytes.length]! ^= by;
         expect(() => decodeDelta(bytes)).toThrow(DeltaError);
       }),
-      { numRuns: 1000 },
+      { numRuns: runsOf(1000) },
     );
   });
 
@@ -175,7 +176,7 @@ describe('bytes that are no delta', () => {
           expect(encodeDelta(other, { definitions })).toEqual(sealed(content));
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: runsOf(1000) },
     );
   });
 

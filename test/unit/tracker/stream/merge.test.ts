@@ -17,6 +17,7 @@ import { InProcessTransport } from '../../../../src/tracker/stream/in-process-tr
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
 import type { StreamRow } from '../../../../src/tracker/stream/schema.js';
 import { recordsOf } from './workers.js';
+import { runsOf } from '../../../support/long.js';
 
 function stream(): { ingest: StreamIngest; emitter: StreamEmitter } {
   const ingest = new StreamIngest();
@@ -61,7 +62,7 @@ describe('merge', () => {
         );
         expect(rowFault(table, 0)).toBeUndefined();
       }),
-      { numRuns: 2000 },
+      { numRuns: runsOf(2000) },
     );
   });
 
