@@ -48,7 +48,7 @@ const unit: TestProjectInlineConfiguration = {
 /** What has a path of its own on a GPU, see test/support/backend.ts. */
 const DEVICE_BODIES = [
   'test/backend/{moments*,*-metrics,*laws,expressions,channel-refusals,large,casts,counts}.test.ts',
-  'test/backend/{variance-proxy,rollout-correction*,step-*,tensors-handed-out,logits,logits-refusals,masks,mask-refusals,histogram*,tracker}.test.ts',
+  'test/backend/{variance-proxy,rollout-correction*,step-*,one-step*,tensors-handed-out,logits,logits-refusals,masks,mask-refusals,histogram*,tracker}.test.ts',
   'test/backend/op-faults.tensorflow.test.ts',
   'test/golden/**/*.test.ts',
 ];
