@@ -193,7 +193,9 @@ describe('files', () => {
   });
 
   test('say what they are in a header comment', () => {
-    const mute = files.filter((file) => !/^(#!.*\n)?\s*\/\*\*/.test(textOf(file)));
+    // The files in examples/docs are the blocks of a document, which says what they are.
+    const own = files.filter((file) => !file.startsWith('examples/docs/'));
+    const mute = own.filter((file) => !/^(#!.*\n)?\s*\/\*\*/.test(textOf(file)));
     expect(mute).toEqual([]);
   });
 

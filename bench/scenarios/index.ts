@@ -4,6 +4,7 @@ import { data } from './data.js';
 import { journal } from './journal.js';
 import { logits } from './logits.js';
 import { moments } from './moments.js';
+import { oneStep } from './one-step.js';
 import { scalars } from './scalars.js';
 import { scaling } from './scaling.js';
 import { step } from './step.js';
@@ -16,6 +17,7 @@ export const scenarios: readonly Scenario[] = [
   scaling,
   data,
   step,
+  oneStep,
   logits,
   tracker,
   scalars,
