@@ -9,6 +9,7 @@
  * wherever errors are collected.
  */
 import { printable } from './printable.js';
+import { remedyFor } from './promises.js';
 
 /** What every tensortally error carries besides its message. */
 export interface ErrorDetail {
@@ -79,7 +80,7 @@ export abstract class TensortallyError extends Error implements ErrorDetail {
     const input = detail.input === undefined ? undefined : shown(detail.input);
     const expected = shown(detail.expected);
     const received = shown(detail.received);
-    const remedy = shown(detail.remedy);
+    const remedy = shown(remedyFor(received, detail.remedy));
     const subject = input === undefined ? where : `${where}: ${input}`;
     super(`${subject}: expected ${expected}, got ${received}; ${remedy}`, options);
     this.name = new.target.name;

@@ -72,11 +72,12 @@ function areaOf(file: string): string {
 /** What each area may import from, besides itself. The cli is glue and may import anything. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   printable: [],
+  promises: [],
   warning: ['printable'],
-  errors: ['printable'],
-  kernels: ['errors', 'warning', 'printable'],
+  errors: ['printable', 'promises'],
+  kernels: ['errors', 'warning', 'printable', 'promises'],
   metrics: ['kernels', 'errors', 'warning', 'printable'],
-  tracker: ['kernels', 'errors', 'warning', 'printable'],
+  tracker: ['kernels', 'errors', 'warning', 'printable', 'promises'],
   index: ['kernels', 'metrics', 'tracker', 'errors'],
 };
 

@@ -4,6 +4,7 @@
  */
 import { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError, ValueError } from '../errors.js';
+import { PROMISE, isThenable } from '../promises.js';
 import { meantName } from './meant-name.js';
 
 /** What a message calls a value that has no place where it came. Never throws, whatever the value, and never is long. */
@@ -16,6 +17,8 @@ export function kindOf(value: unknown): string {
   try {
     if (Array.isArray(value)) return 'a plain array';
     if (value instanceof Tensor) return 'a tensor';
+    if (isThenable(value))
+      return value instanceof Promise ? PROMISE : `${PROMISE} (${classOf(value) ?? 'no class'})`;
     return `an object (${classOf(value) ?? 'no class'})`;
   } catch {
     // A proxy or a getter that throws.
@@ -36,11 +39,11 @@ export function messageOf(thrown: unknown): string {
   return typeof said === 'string' ? said : kindOf(said);
 }
 
-/** An object with names of its own; lists, tensors and functions are none. */
+/** An object with names of its own; lists, tensors, promises and functions have none. */
 function isNamed(value: unknown): value is object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   // These have parts, but none that an object's names would reach: they would be taken for empty.
-  return !(value instanceof Tensor || value instanceof Map || value instanceof Set);
+  return !(value instanceof Tensor || value instanceof Map || value instanceof Set || isThenable(value));
 }
 
 /**
@@ -58,6 +61,26 @@ export function assertNamed(
   if (isNamed(value)) return;
   const Refusal = value === undefined ? MissingInputError : ValueError;
   throw new Refusal({ where, input, expected, received: kindOf(value), remedy });
+}
+
+/**
+ * `assertNamed` for an object whose names are listed: also refuses objects of a class, such as a Date, that keep what they
+ * have where nobody can list it. They would be taken for empty.
+ *
+ * @throws as `assertNamed`
+ */
+export function assertRecord(
+  where: string,
+  input: string,
+  value: unknown,
+  detail: { readonly expected: string; readonly remedy: string },
+): asserts value is object {
+  assertNamed(where, input, value, detail);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // Another realm's Object is no such class.
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  if (isPlain || Object.keys(value).length > 0) return;
+  throw new ValueError({ where, input, received: kindOf(value), ...detail });
 }
 
 /** What an option can be; `any` where a check of its own follows. */

@@ -4,10 +4,11 @@
  * An export knows means and counts only. Where extremes, sums or deviations matter, send rows instead: see `stream/`.
  */
 import { KeyConflictError, ValueError } from '../errors.js';
-import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
+import { assertRecord, assertOptions, kindOf } from '../kernels/arguments.js';
 import { Moments } from '../kernels/moments/record.js';
 import { processWide } from '../kernels/process-wide.js';
 import { warn } from '../warning.js';
+import { RowAccumulator } from './accumulator.js';
 import { exportRecord } from './export-record.js';
 import { type KeyRow, emptyKeyRow, mergeKeyRows, momentsRowOf, weightOf, weightedNumber } from './key-row.js';
 
@@ -46,12 +47,13 @@ function warnOnce(keys: readonly string[]): void {
  * `k` is the mean of all records, `k__count` their number, or the sum of their weights. A count of 0 is no record,
  * whatever its value; a NaN or infinity with a count propagates, and null, which is what JSON makes of them, is a NaN.
  * The mean lies between the means of the workers, so what is equal on all of them stays what it is to the bit. Totals
- * are added, integers exactly up to 2^53; a worker without one adds nothing.
+ * are added, integers exactly up to 2^53; a worker without one adds nothing. A sum that leaves float64 only on the way is
+ * what it is at the end, up to rounding.
  *
  * @param exports one record per worker; null or undefined for a worker that did not report
  * @returns names in sorted order; keys without a count that are no totals are left out
- * @throws ValueError for a value that is no number, a count that is no finite number from 0, a total that has a count, or
- *   the same export given twice; KeyConflictError if a key takes the name of the count of another one
+ * @throws ValueError for a value that is no number, a count that is no finite number from 0, counts whose sum is
+ *   beyond float64, a total that has a count, or the same export given twice; KeyConflictError if a key takes the name of the count of another one
  * @example
  *   aggregateExports([{ reward: 0.5, reward__count: 10 }, { reward: 1, reward__count: 30 }]);
  *   // { reward: 0.875, reward__count: 40 }
@@ -64,7 +66,7 @@ export function aggregateExports(
   assertOptions('aggregateExports', options, { totals: 'any', onWithoutCount: 'function' });
   const { onWithoutCount = warnOnce } = options;
   const isTotal = totalsOf(options.totals);
-  const totals = new Map<string, number>();
+  const totals = new Map<string, RowAccumulator>();
   const rows = new Map<string, KeyRow>();
   const counted = new Set<string>();
   const uncounted = new Set<string>();
@@ -74,13 +76,19 @@ export function aggregateExports(
       const count = countOf(worker, key, record);
       if (isTotal(key)) {
         if (count !== undefined) throw meanAsTotal(worker, key);
-        totals.set(key, (totals.get(key) ?? 0) + numberOf(worker, key, value));
+        const total = totals.get(key) ?? new RowAccumulator();
+        total.add(numberOf(worker, key, value));
+        totals.set(key, total);
         continue;
       }
       (count === undefined ? uncounted : counted).add(key);
       if (count === undefined || count === 0) continue;
-      const row = weightedNumber(numberOf(worker, key, value), count);
-      rows.set(key, mergeKeyRows(rows.get(key) ?? emptyKeyRow, row));
+      const row = mergeKeyRows(
+        rows.get(key) ?? emptyKeyRow,
+        weightedNumber(numberOf(worker, key, value), count),
+      );
+      if (weightOf(row) === Infinity) throw countsTooLarge(worker, key, count);
+      rows.set(key, row);
     }
   }
   for (const key of counted) {
@@ -92,7 +100,8 @@ export function aggregateExports(
     [key, mergedMean(row)],
     [key + COUNT_SUFFIX, weightOf(row)],
   ]);
-  return exportRecord([...numbers, ...totals]);
+  const sums = [...totals].map(([key, row]): [string, number] => [key, new Moments(momentsRowOf(row)).sum]);
+  return exportRecord([...numbers, ...sums]);
 }
 
 function totalsOf(totals: unknown): (name: string) => boolean {
@@ -135,7 +144,7 @@ function reporting(exports: unknown): [worker: number, record: Readonly<Record<s
   const seen = new Map<unknown, number>();
   return exports.flatMap((record: unknown, worker): [number, Readonly<Record<string, number>>][] => {
     if (record === null || record === undefined) return [];
-    assertNamed('aggregateExports', `exports[${worker}]`, record, {
+    assertRecord('aggregateExports', `exports[${worker}]`, record, {
       expected: 'an export',
       remedy: 'pass null for a worker that did not report',
     });
@@ -174,6 +183,17 @@ function countOf(worker: number, key: string, record: Readonly<Record<string, nu
     expected: 'a finite number from 0',
     received: kindOf(count),
     remedy: `names that end in ${COUNT_SUFFIX} are counts; rename the key if it is none`,
+  });
+}
+
+/** No record of a tracker has such a weight: see `LARGEST_WEIGHT`. */
+function countsTooLarge(worker: number, key: string, count: number): ValueError {
+  return new ValueError({
+    where: 'aggregateExports',
+    input: `exports[${worker}]['${key}${COUNT_SUFFIX}']`,
+    expected: 'counts whose sum over the workers is within float64',
+    received: `${kindOf(count)} on top of those before it`,
+    remedy: 'scale the weights of all workers by the same factor, which changes no mean',
   });
 }
 

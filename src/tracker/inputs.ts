@@ -192,7 +192,10 @@ export function assertNonFiniteRule(
   });
 }
 
-/** @throws ValueError for a weight that is no finite number of at least 0, or that the reduce type has no use for */
+/** The largest weight of a scalar: 2^60 records of it, and those of all workers, still have a finite sum of weights. */
+export const LARGEST_WEIGHT = 2 ** 900;
+
+/** @throws ValueError for a weight that is no number from 0 to `LARGEST_WEIGHT`, or that the reduce type has no use for */
 export function assertWeight(value: unknown, reduceType: ScalarReduceType): asserts value is number {
   if (reduceType !== 'scalar') {
     throw new ValueError({
@@ -203,11 +206,11 @@ export function assertWeight(value: unknown, reduceType: ScalarReduceType): asse
       remedy: 'leave it out; only a mean has weights',
     });
   }
-  if (typeof value === 'number' && value >= 0 && value < Infinity) return;
+  if (typeof value === 'number' && value >= 0 && value <= LARGEST_WEIGHT) return;
   throw new ValueError({
     where: 'scalar',
     input: 'weight',
-    expected: 'a finite number of at least 0',
+    expected: 'a number from 0 to 2^900',
     received: kindOf(value),
     remedy: 'pass how many samples the numbers stand for, e.g. tokens of the micro-batch',
   });

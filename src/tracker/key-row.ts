@@ -91,7 +91,8 @@ export function momentsRowOf(row: KeyRow): MomentsRow {
   const { nan, posInf, negInf } = nonFinite;
   const strange = nonFiniteCount(row);
   if (strange === 0) return finite;
-  const isCounted = Number.isInteger(finite.count) && nonFinite.weight === strange;
+  // Beside a count beyond 2^53 a few others would round away.
+  const isCounted = Number.isSafeInteger(finite.count + strange) && nonFinite.weight === strange;
   if (isCounted) return { ...finite, count: finite.count + strange, nan, posInf, negInf };
   const count = weightOf(row);
   if (nan > 0) return { ...emptyRow, count, nan: count };

@@ -25,8 +25,8 @@ export interface ScalarOptions {
   /** One for all numbers of the call, or by name; default `scalar`: the mean, with `key__count`. */
   readonly reduceType?: ScalarReduceType | Readonly<Record<string, ScalarReduceType>>;
   /**
-   * For the mean only: how many samples each number of the call stands for; default 1. `key__count` is the sum of the
-   * weights then.
+   * For the mean only: how many samples each number of the call stands for, from 0 to 2^900; default 1. `key__count` is
+   * the sum of the weights then, which is always finite.
    */
   readonly weight?: number;
   /** See `TrackerOptions.nonFinite`; left out, what the key has, else what the tracker has. */

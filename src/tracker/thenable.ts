@@ -1,14 +1,6 @@
 /** What a callback may return beside a promise. */
 import { Pending } from '../kernels/index.js';
-
-/** Whether `value` has a `then` to wait for. One that throws when it is asked for it is a value like any other. */
-export function isThenable(value: unknown): value is PromiseLike<unknown> {
-  try {
-    return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
-  } catch {
-    return false;
-  }
-}
+import { isThenable } from '../promises.js';
 
 /**
  * What a callback has returned, begun where it was called: a thenable may do its work only when it is asked for its

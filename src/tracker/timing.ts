@@ -3,7 +3,8 @@
  * still does in the background is only part of it if the code waits for it.
  */
 
-import { begun, isThenable } from './thenable.js';
+import { isThenable } from '../promises.js';
+import { begun } from './thenable.js';
 
 /** Monotonic seconds since any fixed moment. */
 export type Clock = () => number;

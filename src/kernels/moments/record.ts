@@ -183,7 +183,9 @@ export class Moments {
     this.nan = row.nan;
     this.posInf = row.posInf;
     this.negInf = row.negInf;
-    if (nonFinite === 'ignore' || n === row.count) {
+    // By the elements themselves: beside a count beyond 2^53 a few of them would round away.
+    const isFinite = row.nan === 0 && row.posInf === 0 && row.negInf === 0;
+    if (nonFinite === 'ignore' || isFinite) {
       this.count = n;
       this.sum = row.sum;
       this.mean = finiteMean(row);

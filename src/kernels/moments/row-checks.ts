@@ -37,7 +37,7 @@ export function rowFault({ cells }: MomentsTable, i: number): string | undefined
     return `counts ${count}, ${nan}, ${posInf}, ${negInf}`;
   }
   const finite = count - nan - posInf - negInf;
-  const rounding = counts.every(Number.isInteger) ? 0 : count * ROUNDING;
+  const rounding = counts.every(Number.isSafeInteger) ? 0 : count * ROUNDING;
   if (finite < -rounding) return `${nan + posInf + negInf} non-finite elements of ${count}`;
   const sum = cells[at + 4]!;
   const m2 = cells[at + 5]!;
@@ -47,6 +47,8 @@ export function rowFault({ cells }: MomentsTable, i: number): string | undefined
   if (m2 < 0 && Number.isFinite(sum)) return `squared deviations of ${m2}`;
   const isEmpty = sum === 0 && m2 === 0 && min === Infinity && max === -Infinity;
   if (isEmpty && finite <= rounding) return undefined;
+  // Next to heavy elements that are not finite, the weight of the others has no digits left. Only the former show.
+  if (finite <= rounding && nan + posInf + negInf > 0 && rounding > 0) return undefined;
   if (finite <= 0) {
     return `sum ${sum}, m2 ${m2}, range ${min} to ${max} of no finite element`;
   }

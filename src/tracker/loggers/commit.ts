@@ -3,7 +3,8 @@
  * took them could not be read back.
  */
 import { ValueError } from '../../errors.js';
-import { assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
+import { assertOptions, assertRecord, kindOf, strangerAt } from '../../kernels/arguments.js';
+import { isThenable } from '../../promises.js';
 import type { CommitPoint } from './logger.js';
 
 /**
@@ -22,15 +23,21 @@ export function assertCommit(
   return areFinite;
 }
 
-/** @throws ValueError for anything but a whole number from 0 */
-export function assertWhole(where: string, input: string, value: number): void {
+/**
+ * @param signature of the call, for messages, where numbers have their places
+ * @throws ValueError for anything but a whole number from 0
+ */
+export function assertWhole(where: string, input: string, value: number, signature?: string): void {
   if (Number.isSafeInteger(value) && value >= 0) return;
   throw new ValueError({
     where,
     input,
     expected: 'a whole number from 0',
     received: kindOf(value),
-    remedy: 'count epochs and steps from 0',
+    remedy:
+      signature === undefined || typeof value === 'number'
+        ? 'count epochs and steps from 0'
+        : `call it as ${signature}`,
   });
 }
 
@@ -39,10 +46,9 @@ export function assertWhole(where: string, input: string, value: number): void {
  * @throws MissingInputError for no data, ValueError for what is no record of numbers
  */
 export function assertNumbers(where: string, data: Readonly<Record<string, number>>): boolean {
-  assertNamed(where, 'data', data, {
-    expected: 'a record of numbers by name',
-    remedy: 'pass what export() returned',
-  });
+  const expected = 'a record of numbers by name';
+  if (Array.isArray(data)) throw severalRecords(where, expected, data);
+  assertRecord(where, 'data', data, { expected, remedy: 'pass what export() returned' });
   if (Object.values(data).every(Number.isFinite)) return true; // nearly always, and one pass
   for (const [key, value] of Object.entries<unknown>(data)) {
     if (typeof value === 'number') continue;
@@ -55,4 +61,16 @@ export function assertNumbers(where: string, data: Readonly<Record<string, numbe
     });
   }
   return false;
+}
+
+/** AReaL's logger takes a list of records, too. */
+function severalRecords(where: string, expected: string, list: readonly unknown[]): ValueError {
+  const promise = strangerAt(list, (record) => !isThenable(record));
+  return new ValueError({
+    where,
+    input: promise === -1 ? 'data' : `data[${promise}]`,
+    expected,
+    received: kindOf(promise === -1 ? list : list[promise]),
+    remedy: 'pass what export() returned; several records are one as { ...first, ...second }',
+  });
 }

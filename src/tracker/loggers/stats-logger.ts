@@ -49,6 +49,8 @@ const BUILT_IN: readonly ((config: StatsLoggerConfig, folder: string) => Promise
     },
   ];
 
+const SIGNATURE = 'commit(epoch, step, globalStep, data)';
+
 export class StatsLogger {
   /** Folder of the trial, absolute. */
   readonly folder: string;
@@ -109,9 +111,9 @@ export class StatsLogger {
     data: Readonly<Record<string, number>>,
   ): Promise<void> {
     const where = 'StatsLogger.commit';
-    assertWhole(where, 'epoch', epoch);
-    assertWhole(where, 'step', step);
-    assertWhole(where, 'globalStep', globalStep);
+    assertWhole(where, 'epoch', epoch, SIGNATURE);
+    assertWhole(where, 'step', step, SIGNATURE);
+    assertWhole(where, 'globalStep', globalStep, SIGNATURE);
     const point: CommitPoint = { epoch, step };
     if (this.#closed !== undefined) {
       throw invalid('commit', 'logger', 'an open logger', 'a closed one', 'commit before close()');

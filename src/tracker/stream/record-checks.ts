@@ -27,6 +27,9 @@ export function namedNumbers(where: string, values: unknown): [key: string, x: n
   });
 }
 
+/** The largest count of a row: a controller can add up 2^60 of them. Rows of a tracker have less, see `LARGEST_WEIGHT`. */
+const LARGEST_COUNT = 2 ** 960;
+
 const rowFields = Object.keys(emptyRow) as (keyof MomentsRow)[];
 
 /** @throws ValueError for a row that no elements can have */
@@ -49,6 +52,7 @@ function faultOf(row: unknown): string | undefined {
   // A table of float64 would take the text '5' for 5.
   const stranger = rowFields.find((field) => typeof fields[field] !== 'number');
   if (stranger !== undefined) return `${kindOf(fields[stranger])} for ${stranger}`;
+  if (fields.count > LARGEST_COUNT) return `a count of ${fields.count}, beyond 2^960`;
   const table = new MomentsTable(1);
   table.set(0, fields);
   return rowFault(table, 0);

@@ -120,11 +120,31 @@ describe('sums beyond float64', () => {
     const workers = [1e308, 1.5e308, 0.5e308].map((l) => ({ l, l__count: 10 }));
     expect(aggregateExports(workers)).toEqual({ l: 1e308, l__count: 30 });
     expect(aggregateExports([{ l: -1e308, l__count: 1e300 }]).l).toBe(-1e308);
-    const [few, many] = [
-      { l: 1, l__count: 1e308 },
-      { l: 3, l__count: 1e308 },
-    ];
-    expect(aggregateExports([few, many])).toEqual({ l: 2, l__count: Infinity });
+    expect(
+      aggregateExports([
+        { l: 1, l__count: 8e307 },
+        { l: 3, l__count: 8e307 },
+      ]),
+    ).toEqual({ l: 2, l__count: 1.6e308 });
+  });
+
+  it('give a total that is back within float64, as the sum of a tracker does', async () => {
+    for (const xs of [
+      [1e308, 1e308, -1e308],
+      [-1e308, -1e308, 1e308],
+    ]) {
+      const tracker = new StatsTracker();
+      for (const s of xs) tracker.scalar({ s }, { reduceType: 'sum' });
+      const { s } = aggregateExports(
+        xs.map((x) => ({ s: x })),
+        { totals: ['s'] },
+      );
+      expect(s! / xs[0]!).toBeCloseTo(1, 14);
+      expect(s).toBe((await tracker.export()).s);
+    }
+    const odd = [{ s: 2 ** 53 - 2 }, { s: 1 }, null];
+    expect(aggregateExports(odd, { totals: ['s'] })).toEqual({ s: 2 ** 53 - 1 });
+    expect(aggregateExports([{ s: Infinity }, { s: 1 }], { totals: ['s'] })).toEqual({ s: Infinity });
   });
 
   it('leave the mean of a stream as it is', async () => {
@@ -139,5 +159,89 @@ describe('sums beyond float64', () => {
     expect(ingest.export()).toMatchObject({
       ...{ a: 1.25e308, a__count: 4, b: -1.25e308, c: -1e308, loss: 1e308, loss__count: 10 },
     });
+  });
+});
+
+describe('what is not finite beside a large weight', () => {
+  const LARGE = [2 ** 53, 1e16, 1e100, 2 ** 900];
+
+  it.each(LARGE)('%d: shows in exports, in rows, and in a stream that merges them', async (weight) => {
+    for (const x of [NaN, Infinity, -Infinity]) {
+      const records: Record[] = [
+        [1, weight],
+        [x, 1],
+      ];
+      for (const order of [records, records.toReversed()]) {
+        expect(await recorded(undefined, ...order).export()).toEqual({
+          ...{ loss: x, loss__count: weight + 1 },
+        });
+        expect((await recorded('ignore', ...order).export())['loss/nonfinite']).toBe(1);
+        const ingest = new StreamIngest();
+        const emitter = new StreamEmitter(new InProcessTransport(ingest), { workerId: 'w' });
+        for (const record of order) emitter.merge(await recorded(undefined, record).rows());
+        emitter.merge(await recorded(undefined, ...order).rows());
+        await emitter.close();
+        expect(ingest.export()).toMatchObject({ loss: x, loss__count: 2 * (weight + 1) });
+        const relay = new StreamEmitter(new InProcessTransport(new StreamIngest()), { workerId: 'r' });
+        relay.merge(ingest.rows());
+        await relay.close();
+      }
+    }
+  });
+
+  it('shows in what a controller makes of exports', () => {
+    for (const count of [...LARGE, 1e300]) {
+      for (const l of [NaN, Infinity, -Infinity]) {
+        const workers = [
+          { l: 1, l__count: count },
+          { l, l__count: 1 },
+        ];
+        expect(aggregateExports(workers)).toEqual({ l, l__count: count + 1 });
+        expect(aggregateExports(workers.toReversed()).l).toBe(l);
+      }
+    }
+  });
+});
+
+describe('weights and counts', () => {
+  it.each([Number.MAX_VALUE, 2 ** 901, Infinity, NaN, -1])('%d is refused as a weight', async (weight) => {
+    const tracker = recorded(undefined, [3, 1]);
+    expect(() => {
+      tracker.scalar({ loss: 0 }, { weight });
+    }).toThrow(/weight: expected a number from 0 to 2\^900, got the number/);
+    expect(await tracker.export()).toEqual({ loss: 3, loss__count: 1 });
+  });
+
+  it('that were accepted have a right mean and a finite sum, which rows carry on', async () => {
+    const most = 2 ** 900;
+    for (const x of [10, 1e308]) {
+      const records: Record[] = [
+        [0, most],
+        [x, most],
+        [5, 1],
+      ];
+      const exported = await recorded('ignore', ...records).export();
+      expect(exported.loss! / x).toBeCloseTo(0.5, 14);
+      expect(exported.loss__count).toBe(2 * most);
+      const ingest = new StreamIngest();
+      const emitter = new StreamEmitter(new InProcessTransport(ingest), { workerId: 'w' });
+      emitter.merge(await recorded('ignore', ...records).rows());
+      await emitter.close();
+      expect(ingest.export()).toMatchObject({ loss: exported.loss, loss__count: 2 * most });
+    }
+  });
+
+  it('whose sum would leave float64 are refused in exports and in rows, so that what comes out can go in again', () => {
+    expect(() =>
+      aggregateExports([
+        { l: 2, l__count: 1e308 },
+        { l: 4, l__count: 1e308 },
+      ]),
+    ).toThrow(/exports\[1\]\['l__count'\]: expected counts whose sum/);
+    const emitter = new StreamEmitter(new InProcessTransport(new StreamIngest()), { workerId: 'w' });
+    const row = { ...liftRow(1), count: 1e300, sum: 1e300 };
+    expect(() => {
+      emitter.merge([{ key: 'l', reduction: 'scalar', row }]);
+    }).toThrow(/a count of 1e\+300, beyond 2\^960/);
   });
 });
