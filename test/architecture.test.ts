@@ -73,11 +73,12 @@ function areaOf(file: string): string {
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   printable: [],
   promises: [],
+  'make-folder': [],
   warning: ['printable'],
   errors: ['printable', 'promises'],
   kernels: ['errors', 'warning', 'printable', 'promises'],
   metrics: ['kernels', 'errors', 'warning', 'printable'],
-  tracker: ['kernels', 'errors', 'warning', 'printable', 'promises'],
+  tracker: ['kernels', 'errors', 'warning', 'printable', 'promises', 'make-folder'],
   index: ['kernels', 'metrics', 'tracker', 'errors'],
 };
 

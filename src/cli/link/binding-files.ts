@@ -8,6 +8,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { BackendError } from '../../errors.js';
+import { makeFolder } from '../../make-folder.js';
 import {
   bindingPath,
   linkFolder,
@@ -20,7 +21,7 @@ import { fetchedMark } from './fetch-package.js';
 /** Makes an empty folder in which a binding can be built and, where a killed run left one behind, clears that. */
 export async function makeWorkshop(directory: string): Promise<string> {
   const folder = path.join(directory, linkFolder);
-  await mkdir(folder, { recursive: true });
+  makeFolder(folder);
   await removeAbandoned(folder, 'building-');
   const workshop = path.join(folder, `building-${process.pid}`);
   await mkdir(workshop);
@@ -51,7 +52,7 @@ export async function installBinding(
     await rename(copy, replacedBinding(directory));
   }
   await writeFile(linkRecordPath(directory, built), `${JSON.stringify(record, null, 2)}\n`);
-  await mkdir(path.dirname(binding), { recursive: true });
+  makeFolder(path.dirname(binding));
   await rename(built, binding);
 }
 
@@ -69,7 +70,7 @@ export async function removeLink(directory: string, isOurs: boolean): Promise<Re
   const binding = bindingPath(directory);
   let removal: Removal = 'nothing';
   if ((isOurs || !existsSync(binding)) && existsSync(replacedBinding(directory))) {
-    await mkdir(path.dirname(binding), { recursive: true });
+    makeFolder(path.dirname(binding));
     await rename(replacedBinding(directory), binding);
     removal = 'restored';
   } else if (isOurs) {

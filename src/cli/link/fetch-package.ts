@@ -9,6 +9,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { BackendError } from '../../errors.js';
+import { makeFolder } from '../../make-folder.js';
 import { linkFolder, nodePackages, nodePackageVersion } from '../../kernels/tensorflow-binding.js';
 import { ownPackage } from '../own-package.js';
 import { removeAbandoned } from './abandoned.js';
@@ -43,7 +44,7 @@ export async function fetchNodePackage(
 ): Promise<{ readonly directory: string; readonly isOurs: boolean }> {
   const target = path.join(nodeModules, name);
   const workshop = path.join(nodeModules, `${WORKSHOP}${process.pid}`);
-  await mkdir(nodeModules, { recursive: true });
+  makeFolder(nodeModules);
   await removeAbandoned(nodeModules, WORKSHOP); // a few hundred megabytes each
   await mkdir(workshop, { mode: 0o700 });
   try {
@@ -60,7 +61,7 @@ export async function fetchNodePackage(
     const fetched = path.join(workshop, 'node_modules', name);
     await mkdir(path.dirname(fetchedMark(fetched)));
     await writeFile(fetchedMark(fetched), `fetched by tensortally link-tensorflow\n`);
-    await mkdir(path.dirname(target), { recursive: true });
+    makeFolder(path.dirname(target));
     return { directory: target, isOurs: await moveIfAbsent(fetched, target) };
   } finally {
     await rm(workshop, { recursive: true, force: true });
@@ -130,7 +131,7 @@ async function gatherDependencies(workshop: string, nodeModules: string): Promis
     if (version === (await versionOf(path.join(nodeModules, dependency)))) continue;
     const place = path.join(target, dependency);
     if (existsSync(place)) continue; // npm nested another version here, which is the one that the package uses
-    await mkdir(path.dirname(place), { recursive: true });
+    makeFolder(path.dirname(place));
     await rename(path.join(source, dependency), place);
   }
 }

@@ -2,9 +2,10 @@
  * Commits as tables on a terminal. The console is a luxury: training goes on when nobody can see it any more.
  */
 import { ValueError } from '../../errors.js';
-import { assertOptions, kindOf } from '../../kernels/arguments.js';
+import { assertOptions, kindOf, messageOf } from '../../kernels/arguments.js';
 import { warn } from '../../warning.js';
 import { assertCommit } from './commit.js';
+import { codeOf } from './errors.js';
 import { type TextStream, writeGuarded } from './guarded-stream.js';
 import type { CommitPoint, StatsWriter } from './logger.js';
 import { NUMBER_WIDTH, formatRows, isShown } from './table.js';
@@ -24,6 +25,9 @@ export interface ConsoleOptions {
 
 /** Characters per line: what every terminal and every log viewer shows. */
 const WIDTH = 80;
+
+/** Milliseconds for which a stream is waited for. */
+const LONGEST_WAIT_MS = 1000;
 
 /** Rows that are kept for names which a commit does not have. */
 const MOST_ROWS = 1000;
@@ -82,9 +86,12 @@ export class ConsoleWriter implements StatsWriter {
     }
   }
 
-  /** Waits for the last table. The stream belongs to whoever made it. */
+  /**
+   * Waits for the last table, but for no more than a second: a stream that does not answer is warned of, as one that
+   * takes no text is. The stream belongs to whoever made it.
+   */
   async close(): Promise<void> {
-    await this.#last;
+    if (!(await settlesWithin(LONGEST_WAIT_MS, this.#last))) this.#warn(new Error('it does not answer'));
   }
 
   #table(data: Readonly<Record<string, number>>): string {
@@ -103,12 +110,22 @@ export class ConsoleWriter implements StatsWriter {
   #warn(error: unknown): void {
     if (this.#hasWarned) return;
     this.#hasWarned = true;
-    const { code, message } = error as NodeJS.ErrnoException;
     warn(
       'TENSORTALLY_CONSOLE',
-      `ConsoleWriter.write: the stream takes no text (${code ?? message}); tables are missing from it, everything else goes on`,
+      `ConsoleWriter.write: the stream takes no text (${codeOf(error) ?? messageOf(error)}); tables are missing from it, everything else goes on`,
     );
   }
+}
+
+/** @returns whether `work` settles before the time is over */
+function settlesWithin(milliseconds: number, work: Promise<void>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds, false);
+    void work.then(() => {
+      clearTimeout(timer);
+      resolve(true);
+    });
+  });
 }
 
 function numberOf(data: Readonly<Record<string, number>>, name: string): number | undefined {

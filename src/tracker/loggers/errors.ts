@@ -1,6 +1,6 @@
 /** The errors of logging: a destination that cannot be written, and a commit that not every destination took. */
 import { type ErrorDetail, TensortallyError, ValueError } from '../../errors.js';
-import { kindOf } from '../../kernels/arguments.js';
+import { kindOf, messageOf } from '../../kernels/arguments.js';
 
 /** A file that could not be opened, written or closed; the operating system's error is the `cause`. */
 export class LogWriteError extends TensortallyError {
@@ -67,17 +67,23 @@ const REMEDIES: Readonly<Record<string, string>> = {
   EMFILE: 'raise the limit of open files (ulimit -n)',
 };
 
+/** The code of an error of the system; whatever was thrown. */
+export function codeOf(thrown: unknown): string | undefined {
+  const code = (thrown as { readonly code?: unknown } | null | undefined)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
 /** The typed form of an error of the file system; one that is typed stays as it is. */
 export function logWriteError(where: string, path: string, error: unknown): LogWriteError {
   if (error instanceof LogWriteError) return error;
-  const { code, message } = error as NodeJS.ErrnoException;
+  const code = codeOf(error);
   return new LogWriteError(
     path,
     {
       where,
       input: path,
       expected: 'a file that can be written',
-      received: code ?? message,
+      received: code ?? messageOf(error),
       remedy: REMEDIES[code ?? ''] ?? 'check the path, or choose another one',
     },
     { cause: error },
@@ -85,14 +91,14 @@ export function logWriteError(where: string, path: string, error: unknown): LogW
 }
 
 export function logReadError(where: string, path: string, error: unknown): LogReadError {
-  const { code, message } = error as NodeJS.ErrnoException;
+  const code = codeOf(error);
   return new LogReadError(
     path,
     {
       where,
       input: path,
       expected: 'a file that can be read',
-      received: code ?? message,
+      received: code ?? messageOf(error),
       remedy: 'check the path, and that this user may read it',
     },
     { cause: error },

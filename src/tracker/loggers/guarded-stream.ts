@@ -45,7 +45,7 @@ class Guard {
       };
       this.#writing.add(fail);
       const done = (error?: Error | null): void => {
-        if (error instanceof Error) {
+        if (error !== undefined && error !== null) {
           fail(error);
           return;
         }

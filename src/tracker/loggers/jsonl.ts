@@ -14,6 +14,7 @@
 import { resolve } from 'node:path';
 import { ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../../kernels/arguments.js';
+import { warn } from '../../warning.js';
 import { assertCommit, assertWhole } from './commit.js';
 import { assertPath, logWriteError } from './errors.js';
 import { JournalFile } from './journal/file.js';
@@ -41,10 +42,13 @@ export class JsonlWriter implements StatsWriter {
   #file: JournalFile | undefined;
   /** The step that a mark before the next commit goes back to. */
   #resumesFrom: number | undefined;
+  /** The step of the last commit in the file, whoever wrote it. */
+  #lastStep: number | undefined;
 
   private constructor(path: string, file: JournalFile, now: () => number) {
     this.path = path;
     this.#file = file;
+    this.#lastStep = file.lastBefore;
     this.#now = now;
   }
 
@@ -98,18 +102,29 @@ export class JsonlWriter implements StatsWriter {
       throw logWriteError(WHERE, this.path, error);
     }
     this.#resumesFrom = undefined;
+    this.#lastStep = step;
     return Promise.resolve();
   }
 
   /**
    * The run goes on at step `from`: the next commit is preceded by a mark that commits that are there from that step on
-   * no longer count.
+   * no longer count. A journal that ends before the step ahead of it lacks commits, of which the process is warned.
    *
    * @throws ValueError for anything but a whole number from 0
    */
   resume(from: number): void {
     assertWhole('JsonlWriter.resume', 'from', from);
     this.#resumesFrom = Math.min(from, this.#resumesFrom ?? from);
+    const last = this.#lastStep ?? -1;
+    if (this.#file?.isRegular === true && last < from - 1) this.#warn(last, from - 1);
+  }
+
+  #warn(last: number, saved: number): void {
+    const end = last < 0 ? 'has no commits' : `ends at step ${String(last)}`;
+    warn(
+      'TENSORTALLY_JOURNAL',
+      `JsonlWriter.resume: ${this.path} ${end}, and the run goes on after step ${String(saved)}; the commits between are missing from it`,
+    );
   }
 
   /** @throws LogWriteError if the system could not write everything out */

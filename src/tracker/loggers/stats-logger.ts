@@ -68,8 +68,8 @@ export class StatsLogger {
   /**
    * Opens all destinations. Relative paths are resolved at once.
    *
-   * @throws MissingInputError without a config, ValueError for what it cannot use of it, and for a trial that has a
-   *   journal if that is to be refused; LogWriteError if a file cannot be written, JournalHeldError if another logger
+   * @throws MissingInputError without a config, ValueError for what it cannot use of it, names that it does not know
+   *   included, and for a trial that has a journal if that is to be refused; LogWriteError if a file cannot be written, JournalHeldError if another logger
    *   writes it
    */
   static async create(config: StatsLoggerConfig): Promise<StatsLogger> {
@@ -77,6 +77,19 @@ export class StatsLogger {
       expected: 'an object with experimentName, trialName and fileroot',
       remedy: 'call it as StatsLogger.create({ experimentName, trialName, fileroot })',
     });
+    assertOptions(
+      'StatsLogger.create',
+      config,
+      {
+        experimentName: 'any',
+        trialName: 'any',
+        fileroot: 'any',
+        console: 'any',
+        jsonl: 'any',
+        writers: 'any',
+      },
+      'config',
+    );
     const { writers = [] } = config;
     assertWriters(writers);
     const experiment = folderName('experimentName', config.experimentName);
@@ -143,7 +156,8 @@ export class StatsLogger {
 
   /**
    * Continues where a saved state ended. Destinations that can tell mark with the next commit that what they have after
-   * that step, from a run that went further than the state, no longer counts.
+   * that step, from a run that went further than the state, no longer counts. A journal that ends before that step warns
+   * of the commits that it lacks (`TENSORTALLY_JOURNAL`).
    *
    * @throws MissingInputError or ValueError for anything that `stateDict` does not return
    */

@@ -127,9 +127,9 @@ function widest(texts: readonly string[]): number {
 
 const PLAIN = /^[ -~]*$/;
 const COMBINING = /\p{M}/u;
-/** Scripts and pictures that terminals draw two columns wide. */
+/** Scripts and pictures that terminals draw two columns wide: East Asian Width W and F (Unicode 17), and emoji. */
 const WIDE =
-  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
+  /[\u1100-\u115f\u2329\u232a\u2630-\u2637\u268a-\u268f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1aff0}-\u{1b2ff}\u{1d300}-\u{1d376}\u{1f200}-\u{1f265}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
 
 /** Columns of a terminal that a printable text takes. */
 function widthOf(text: string): number {

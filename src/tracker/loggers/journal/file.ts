@@ -4,10 +4,11 @@
  * Every append checks that the file is still the one at its path, starts a line of its own, and is whole or not there:
  * what a full disk leaves of a line is taken back.
  */
-import { close, closeSync, constants, fstatSync, ftruncateSync, mkdirSync, open, openSync } from 'node:fs';
+import { close, closeSync, constants, fstatSync, ftruncateSync, open, openSync } from 'node:fs';
 import { realpathSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
+import { makeFolder } from '../../../make-folder.js';
 import { assertNotPlanted, flagsAgainstPlanting } from '../planted-path.js';
 import { JournalLock } from './lock.js';
 import { isTorn, lastStep } from './tail.js';
@@ -67,6 +68,11 @@ export class JournalFile {
     return this.#lastBefore;
   }
 
+  /** Whether what was written before is there to be looked at; a pipe keeps nothing. */
+  get isRegular(): boolean {
+    return this.#file.isRegular;
+  }
+
   /**
    * Appends lines, which are in the file when this returns.
    *
@@ -78,6 +84,8 @@ export class JournalFile {
       const size = this.#inPlace();
       const { fd, isRegular } = this.#file;
       const isCut = isRegular && size !== this.#end && isTorn(fd, Number(size));
+      // A line break may be all that the last line lacks: then ours makes it count.
+      if (isCut) this.#lastBefore = lastStep(fd, Number(size));
       this.#write(Buffer.from(`${isCut ? '\n' : ''}${compose(this.#lastBefore)}`), size);
       const after = fstatSync(fd, { bigint: true });
       this.#end = after.size;
@@ -112,7 +120,7 @@ export class JournalFile {
   /** Checks the way to the file, makes its folder, and takes the lock. */
   #prepare(): void {
     assertNotPlanted(this.#where, this.#path);
-    mkdirSync(dirname(this.#path), { recursive: true });
+    makeFolder(dirname(this.#path));
     const found = statSync(this.#path, { throwIfNoEntry: false });
     if (found !== undefined && !found.isFile()) return;
     // Of a link to a journal, the lock is beside the journal: all ways to one file have one lock.

@@ -2,7 +2,7 @@
  * One writer per journal: a file `<journal>.lock` beside it that says which process writes.
  *
  * The file appears with its content, by `link`, which fails if there is one: that is atomic, on NFS too. The lock of a
- * dead process is taken over. Two processes that find it at once settle it by a second lock, whose name is made from
+ * dead process, or of a thread that was terminated, is taken over. Two processes that find it at once settle it by a second lock, whose name is made from
  * the dead holder's; under it the file is read again before it is replaced, so none takes what another has just taken.
  */
 import { createHash, randomUUID } from 'node:crypto';
@@ -156,17 +156,24 @@ function parsed(content: string): Holder | undefined {
   const { pid = 0, host, boot, namespace, started } = holder ?? {};
   if (!Number.isSafeInteger(pid) || pid < 1 || typeof host !== 'string') return undefined;
   const areTexts = [boot, namespace, started].every((part) => part === undefined || typeof part === 'string');
-  return areTexts ? (holder as Holder) : undefined;
+  return areTexts && isTask(holder?.task) ? (holder as Holder) : undefined;
+}
+
+function isTask(task: unknown): boolean {
+  if (task === undefined) return true;
+  const { id, started } = (task ?? {}) as Readonly<Record<string, unknown>>;
+  return Number.isSafeInteger(id) && typeof started === 'string';
 }
 
 function refusal(journal: string, path: string, holder: Holder | undefined): JournalHeldError {
   const own = ownIdentity();
   const isOwn = holder !== undefined && isSame(holder, own);
+  const isThisThread = isOwn && holder.thread === threadId;
   const who =
     holder === undefined
       ? 'one whose lock says nothing'
       : isOwn
-        ? `one that this process writes${holder.thread === threadId ? '' : `, in thread ${String(holder.thread)}`}`
+        ? `one that this process writes${isThisThread ? '' : `, in thread ${String(holder.thread)}`}`
         : `one that process ${String(holder.pid)} on ${holder.host} writes`;
   return new JournalHeldError(
     journal,
@@ -176,7 +183,9 @@ function refusal(journal: string, path: string, holder: Holder | undefined): Jou
       expected: 'a journal that nobody else writes',
       received: who,
       remedy: isOwn
-        ? 'close() the other logger first, or choose another path'
+        ? isThisThread
+          ? 'close() the other logger first, or choose another path'
+          : `close() the other logger first, choose another path, or, if that thread has ended, delete ${path}`
         : `choose another path or trialName, or, if that process has ended, delete ${path}`,
     },
     holder && { pid: holder.pid, host: holder.host },

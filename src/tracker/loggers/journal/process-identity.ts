@@ -4,6 +4,7 @@
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { basename } from 'node:path';
 
 export interface ProcessIdentity {
   readonly pid: number;
@@ -14,6 +15,8 @@ export interface ProcessIdentity {
   readonly namespace?: string | undefined;
   /** Clock ticks from the boot to the start of the process: a number that is used again has another start. */
   readonly started?: string | undefined;
+  /** The thread of the process that holds the lock: one that is terminated gives nothing back, and its process lives on. */
+  readonly task?: { readonly id: number; readonly started: string } | undefined;
 }
 
 export function ownIdentity(): ProcessIdentity {
@@ -23,6 +26,7 @@ export function ownIdentity(): ProcessIdentity {
     boot: bootId(),
     namespace: pidNamespace(),
     started: statusOf('self')?.started,
+    task: ownTask(),
   };
 }
 
@@ -32,7 +36,7 @@ export function isSame(a: ProcessIdentity, b: ProcessIdentity): boolean {
 }
 
 /**
- * Whether a process still runs, as far as it can be known from here.
+ * Whether a process, and its thread that holds the lock, still run, as far as it can be known from here.
  *
  * `unknown` on another host and in another container of the same boot. A host that has booted since has none of its
  * processes left.
@@ -46,7 +50,9 @@ export function fateOf(holder: ProcessIdentity): 'running' | 'dead' | 'unknown' 
   const found = statusOf(holder.pid);
   if (found === undefined) return 'running';
   if (found.isGone || (holder.started !== undefined && found.started !== holder.started)) return 'dead';
-  return 'running';
+  if (holder.task === undefined || holder.started === undefined) return 'running';
+  const task = statusOf(`${String(holder.pid)}/task/${String(holder.task.id)}`);
+  return task === undefined || task.isGone || task.started !== holder.task.started ? 'dead' : 'running';
 }
 
 function isKnown(theirs: string | undefined, ours: string | undefined): boolean {
@@ -63,9 +69,23 @@ function exists(pid: number): boolean {
   }
 }
 
-/** From /proc/<pid>/stat; undefined where there is no such file. */
-function statusOf(pid: number | 'self'): { readonly started: string; readonly isGone: boolean } | undefined {
-  const text = textOf(`/proc/${String(pid)}/stat`);
+/** The thread that this runs in, as the system numbers it; undefined where /proc does not tell. */
+function ownTask(): ProcessIdentity['task'] {
+  let id: number;
+  try {
+    id = Number(basename(readlinkSync('/proc/thread-self')));
+  } catch {
+    return undefined;
+  }
+  const started = statusOf('thread-self')?.started;
+  return started === undefined ? undefined : { id, started };
+}
+
+/** From /proc/<process>/stat, also of <pid>/task/<thread>; undefined where there is no such file. */
+function statusOf(
+  process: number | string,
+): { readonly started: string; readonly isGone: boolean } | undefined {
+  const text = textOf(`/proc/${String(process)}/stat`);
   if (text === undefined) return undefined;
   // The second field is the name of the program in parentheses, which may hold blanks and parentheses itself.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');

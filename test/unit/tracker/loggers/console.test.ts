@@ -2,6 +2,7 @@
 import { EventEmitter } from 'node:events';
 import { Writable } from 'node:stream';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { CaughtWarnings } from '../warnings.js';
 import { ConsoleWriter, formatTable } from '../../../../src/tracker/index.js';
 import { formatNumber } from '../../../../src/tracker/loggers/table.js';
 
@@ -148,6 +149,30 @@ describe('ConsoleWriter', () => {
     expect(table!.join('\n')).toMatch(/│ x\/x\/.*….*\/x\/ /); // a shortened name keeps its ends
   });
 
+  it.each([
+    ['Tangut', '\u{17000}'],
+    ['the end of the Tangut supplement', '\u{18d08}'],
+    ['Khitan', '\u{18b00}'],
+    ['a mark of ideographs', '\u{16fe0}'],
+    ['a tone mark of Kana', '\u{1aff0}'],
+    ['Kana supplement', '\u{1b000}'],
+    ['Nushu', '\u{1b170}'],
+    ['a squared ideograph', '\u{1f210}'],
+    ['a rounded symbol', '\u{1f265}'],
+    ['an enclosed ideograph', '\u{1f240}'],
+    ['a vertical form', '\ufe10'],
+    ['a bracket', '\u2329'],
+    ['a trigram', '\u2630'],
+    ['a counting rod', '\u{1d360}'],
+  ])('counts %s as two columns', (_, wide) => {
+    const name = wide.repeat(5);
+    const lines = formatTable({ abcdefghij: 1, [name]: 2 }, { columns: 1 }).split('\n');
+    expect([lines[0]!.length, lines[1], lines[2]]).toEqual([17, '│ abcdefghij  1 │', `│ ${name}  2 │`]);
+    const [border, row] = formatTable({ [wide.repeat(100)]: 1 }, { width: 80 }).split('\n');
+    expect(border!.length).toBeLessThanOrEqual(80);
+    expect(row!.split(wide).length - 1).toBeLessThanOrEqual(37);
+  });
+
   it('spells out control characters in names, which forge no row', async () => {
     const forged = 'loss\u001b[2J\n│ reward 1 │\u009d0;t\u0007\u202e\u200b';
     const [table] = await printed([{ [forged]: 1 }]);
@@ -209,6 +234,75 @@ describe('ConsoleWriter', () => {
       const writer = new ConsoleWriter({ stream });
       await Promise.all(Array.from({ length: 20 }, (_, step) => writer.write(step, five)));
       expect(stream.listenerCount('error')).toBe(0);
+    });
+
+    it.each([null, undefined, 'gone', 7])(
+      'goes on with one that throws, tells or emits %j',
+      async (reason) => {
+        const thrower = Object.assign(new EventEmitter(), {
+          write: (): boolean => {
+            // eslint-disable-next-line @typescript-eslint/only-throw-error -- what a stream of somebody else may do
+            throw reason;
+          },
+        });
+        await printTo(thrower);
+        expect(warnings).toEqual([expect.stringContaining(String(reason))]);
+        const emitter = Object.assign(new EventEmitter(), {
+          write(): boolean {
+            queueMicrotask(() => emitter.emit('error', reason));
+            return false;
+          },
+        });
+        await printTo(emitter, 1);
+        expect(warnings).toEqual([expect.stringContaining(String(reason))]);
+        if (reason === null || reason === undefined) return; // a callback says with these that all went well
+        const teller = Object.assign(new EventEmitter(), {
+          write: (_text: string, done: (error: unknown) => void): boolean => {
+            done(reason);
+            return true;
+          },
+        });
+        await printTo(teller as never);
+        expect(warnings).toEqual([expect.stringContaining(String(reason))]);
+      },
+    );
+
+    it('closes a second after the last table where it does not answer, and warns of it', async () => {
+      vi.useFakeTimers();
+      const caught = new CaughtWarnings();
+      try {
+        const writer = new ConsoleWriter({ stream: new Writable({ write: () => undefined }) });
+        void writer.write(0, five);
+        let isClosed = false;
+        const closing = writer.close().then(() => (isClosed = true));
+        await vi.advanceTimersByTimeAsync(999);
+        expect(isClosed).toBe(false);
+        await vi.advanceTimersByTimeAsync(1);
+        await closing;
+        expect(caught.of('TENSORTALLY_CONSOLE')).toEqual([expect.stringContaining('does not answer')]);
+        expect(vi.getTimerCount()).toBe(0);
+      } finally {
+        caught.stop();
+        vi.useRealTimers();
+      }
+    });
+
+    it('closes as soon as the last table is written, and leaves no timer', async () => {
+      vi.useFakeTimers();
+      try {
+        const writer = new ConsoleWriter({
+          stream: new Writable({
+            write: (_text, _encoding, done) => {
+              done();
+            },
+          }),
+        });
+        void writer.write(0, five);
+        await writer.close();
+        expect(vi.getTimerCount()).toBe(0);
+      } finally {
+        vi.useRealTimers();
+      }
     });
 
     it('goes on with one that throws, or only emits', async () => {

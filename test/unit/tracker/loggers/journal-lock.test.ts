@@ -13,7 +13,7 @@ import {
 import { mkdtemp, rm } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import { Worker, threadId } from 'node:worker_threads';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { JournalHeldError, JsonlWriter, StatsLogger } from '../../../../src/tracker/index.js';
 
@@ -152,6 +152,8 @@ describe('the lock', () => {
     '{"pid":0,"host":"h"}',
     '{"pid":"1","host":"h"}',
     '{"pid":1,"host":"h","boot":7}',
+    '{"pid":1,"host":"h","task":{"id":"1"}}',
+    '{"pid":1,"host":"h","task":null}',
   ])('that says nothing is refused with the remedy: %j', async (content) => {
     writeFileSync(lock, content);
     expect((await refusalOf(JsonlWriter.open(path))).message).toMatch(/says nothing.*delete/);
@@ -260,6 +262,34 @@ describe('between processes and threads', () => {
     expect((await refusalOf(JsonlWriter.open(path))).message).toMatch(/this process writes, in thread \d+/);
     worker.postMessage('end');
     await once(worker, 'exit');
+    await (await JsonlWriter.open(path)).close();
+  });
+
+  it.skipIf(!existsSync('/proc/thread-self'))(
+    'is taken over from a thread that was terminated, and not from one that lives',
+    async () => {
+      const source = `import(${JSON.stringify(`file://${join(await compiled(), 'lock.js')}`)}).then(({ JournalLock }) => {
+          const { parentPort } = require('node:worker_threads');
+          JournalLock.take(${JSON.stringify(lock)}, 'm');
+          parentPort.once('message', () => {});
+          parentPort.postMessage('taken');
+        });`;
+      const worker = new Worker(source, { eval: true });
+      await once(worker, 'message');
+      const { message } = await refusalOf(JsonlWriter.open(path));
+      expect(message).toContain(`if that thread has ended, delete ${lock}`);
+      await worker.terminate();
+      const writer = await JsonlWriter.open(path);
+      expect(holder()).toMatchObject({ thread: threadId });
+      await refusalOf(JsonlWriter.open(path));
+      await writer.close();
+    },
+  );
+
+  it('names the file to delete where the thread of a lock cannot be looked up', async () => {
+    await lockOf({ thread: 77, task: undefined });
+    expect((await refusalOf(JsonlWriter.open(path))).message).toContain(`delete ${lock}`);
+    rmSync(lock);
     await (await JsonlWriter.open(path)).close();
   });
 });

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ValueError } from '../../../../src/errors.js';
+import { CaughtWarnings } from '../warnings.js';
 import { JsonlWriter, LogReadError, StatsLogger, readJournal } from '../../../../src/tracker/index.js';
 
 let folder: string;
@@ -102,6 +103,55 @@ describe('a run in a journal that has commits', () => {
       '{"step":5,"ts":7,"data":{"x":5}}',
       '',
     ]);
+  });
+
+  it.each([
+    ['lacks its line break', '{"step":4,"ts":1,"data":{}}\n{"step":5,"ts":1,"data":{"a":1}}', 5, [4, 5], [5]],
+    ['ends as on Windows', '{"step":4,"ts":1,"data":{}}\r\n{"step":7,"ts":1,"data":{}}\r\n', 2, [2], [4, 7]],
+    ['has its time first', '{"ts":1,"step":7,"data":{}}\n', 2, [2], [7]],
+    ['has all of these', '{"ts":1,"epoch":0,"epochStep":0,"step":7,"data":{"x":"NaN"}}\r', 7, [7], [7]],
+    ['is cut short', '{"step":4,"ts":1,"data":{}}\n{"step":5,"ts":1,"data":{"a":1}', 5, [4, 5], []],
+    ['is no commit', '{"step":4,"ts":1,"data":{}}\n{"step":9,"ts":1,"data":{"a":null}}\n', 5, [4, 5], []],
+  ])('takes for its last line what readJournal does: one that %s', async (_, content, step, steps, void_) => {
+    await writeFile(path, content);
+    await run(step);
+    const { commits, superseded } = await readJournal(path);
+    expect(commits.map((commit) => commit.step)).toEqual(steps);
+    expect(superseded.map((commit) => commit.step)).toEqual(void_);
+    expect(commits.at(-1)!.data).toEqual({ x: step });
+  });
+
+  describe('and a state that is loaded', () => {
+    async function warningsOf(...given: Parameters<typeof logged>): Promise<string[]> {
+      const warnings = new CaughtWarnings();
+      try {
+        await logged(...given);
+      } finally {
+        warnings.stop();
+      }
+      return warnings.of('TENSORTALLY_JOURNAL');
+    }
+
+    it('is warned of once where the journal ends before it', async () => {
+      await run(18, 19);
+      expect(await warningsOf(30, 31, 32)).toEqual([
+        expect.stringMatching(/m\.jsonl ends at step 19, and the run goes on after step 30/),
+      ]);
+      expect((await readJournal(path)).commits.map(({ step }) => step)).toEqual([18, 19, 31, 32]);
+    });
+
+    it('is warned of where the journal has nothing', async () => {
+      expect(await warningsOf(30, 31)).toEqual([expect.stringContaining('has no commits')]);
+    });
+
+    it.each([
+      ['ends there', 19],
+      ['went on', 18],
+      ['begins anew', -1],
+    ])('is not warned of where the journal %s', async (__, from) => {
+      await run(18, 19);
+      expect(await warningsOf(from, 20)).toEqual([]);
+    });
   });
 
   it('writes the mark that a failed commit could not write with the next one', async () => {

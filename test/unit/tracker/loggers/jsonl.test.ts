@@ -165,6 +165,22 @@ describe('JsonlWriter', () => {
     await writer.close();
   });
 
+  it
+    .skipIf(!existsSync('/proc/self/stat'))
+    .each(['/proc/nope/x.jsonl', '/proc/a/b/c/x.jsonl', '/proc/x.jsonl'])(
+    'refuses a folder that cannot be made: %s',
+    async (nowhere) => {
+      await expect(JsonlWriter.open(nowhere)).rejects.toThrow(LogWriteError);
+      await expect(JsonlWriter.open(nowhere)).rejects.toMatchObject({ code: 'log_write', path: nowhere });
+    },
+  );
+
+  it('makes all folders of its path', async () => {
+    const deep = join(folder, 'a/b/c/x.jsonl');
+    await (await JsonlWriter.open(deep)).close();
+    expect(existsSync(deep)).toBe(true);
+  });
+
   it('keeps the order of 300 writes that nobody awaits, and close() loses none', async () => {
     const path = join(folder, 'm.jsonl');
     const writer = await JsonlWriter.open(path);

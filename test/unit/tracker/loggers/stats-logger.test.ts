@@ -83,6 +83,24 @@ describe('create', () => {
     await expect(create(config)).rejects.toThrow(ValueError);
   });
 
+  it.skipIf(!existsSync('/proc/self/stat'))('refuses a folder that cannot be made', async () => {
+    await expect(create({ fileroot: '/proc/x', jsonl: true })).rejects.toThrow(LogWriteError);
+  });
+
+  it.each([
+    ['Console', 'console'],
+    ['csv', 'experimentName, trialName, fileroot, console, jsonl, writers'],
+    ['experiment_name', 'experimentName'],
+    ['trial_name', 'trialName'],
+    ['file_root', 'fileroot'],
+    ['writer', 'writers'],
+  ])('refuses the option %s, and names %s', async (name, meant) => {
+    const refusal: unknown = await create({ [name]: true }).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(ValueError);
+    expect((refusal as ValueError).message).toContain(`config.${name}`);
+    expect((refusal as ValueError).message).toContain(name === 'csv' ? meant : `did you mean ${meant}?`);
+  });
+
   it('tells which file it cannot open', async () => {
     await expect(create({ jsonl: { path: fileroot } })).rejects.toThrow(LogWriteError);
   });
