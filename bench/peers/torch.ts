@@ -58,8 +58,9 @@ export class TorchPeer implements TimedWay {
     const script = path.join(ownPackage().directory, 'bench', 'peers', 'torch_peer.py');
     if (!existsSync(script)) throw refusal(`${script} to exist`, 'no such file', 'run it from a clone');
     const folder = await mkdtemp(path.join(tmpdir(), 'tensortally-bench-'));
-    const child = spawn(python, ['-B', script], { stdio: ['pipe', 'pipe', 'pipe'] });
+    let child: ChildProcess | undefined;
     try {
+      child = startedBy(() => spawn(python, ['-B', script], { stdio: ['pipe', 'pipe', 'pipe'] }));
       const ask = conversation(child);
       const tensors: Record<string, object> = {};
       for (const [name, { values, shape }] of Object.entries(work.tensors)) {
@@ -73,7 +74,7 @@ export class TorchPeer implements TimedWay {
       const { torch } = await ask({ op: 'load', task, threads, tensors, parameters });
       return new TorchPeer(String(torch), child, ask);
     } catch (error) {
-      child.kill();
+      child?.kill();
       throw error;
     } finally {
       await rm(folder, { recursive: true, force: true }); // loaded, or never will be
@@ -104,9 +105,11 @@ export class TorchPeer implements TimedWay {
  */
 export async function assertTorch(python: string): Promise<void> {
   // With -c the first entry of the path is the working directory, whose files are not to be run.
-  const child = spawn(python, ['-B', '-c', 'import sys; del sys.path[0]; import torch'], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const child = startedBy(() =>
+    spawn(python, ['-B', '-c', 'import sys; del sys.path[0]; import torch'], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    }),
+  );
   let said = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-4000)));
   let received: string;
@@ -118,6 +121,15 @@ export async function assertTorch(python: string): Promise<void> {
     received = (error as Error).message;
   }
   throw refusal('a Python that has torch', received, 'name one with --torch');
+}
+
+/** A child process; what `spawn` throws at once, for a name that no program can have, is a refusal as well. */
+function startedBy<T>(start: () => T): T {
+  try {
+    return start();
+  } catch (error) {
+    throw refusal('a Python that has torch', (error as Error).message, 'name one with --torch');
+  }
 }
 
 /** Questions and answers, one line each; after the peer's end every question rejects with what it said last. */

@@ -2,6 +2,7 @@
 import { inspect } from 'node:util';
 import yargs from 'yargs';
 import { TensortallyError } from '../errors.js';
+import { meantName } from '../kernels/meant-name.js';
 import { printable, printableLines } from '../printable.js';
 import { benchCommand } from './bench.js';
 import { demoCommand } from './demo.js';
@@ -35,7 +36,7 @@ export async function runCli(words: readonly string[]): Promise<number> {
       global: true,
     })
     .parserConfiguration({ 'duplicate-arguments-array': false }) // given twice, the last one counts
-    .demandCommand(1, 'Name a command.')
+    .demandCommand(1, NAMELESS)
     .strict()
     .recommendCommands()
     .version(ownPackage().version)
@@ -44,7 +45,9 @@ export async function runCli(words: readonly string[]): Promise<number> {
     .exitProcess(false)
     .fail((message: string | null, error?: Error) => {
       // There is a message only where the command line does not fit; what a command throws comes without.
-      throw message === null && error !== undefined ? error : new UsageError(message ?? 'Unknown error.');
+      if (message === null && error !== undefined) throw error;
+      const isNameless = message === NAMELESS;
+      throw new UsageError((isNameless ? unknownOption(words) : undefined) ?? message ?? 'Unknown error.');
     });
   try {
     await parser.parseAsync();
@@ -68,6 +71,21 @@ export async function runCli(words: readonly string[]): Promise<number> {
 }
 
 const commandNames = ['doctor', 'link-tensorflow', 'demo', 'bench', 'explain'];
+
+/** What is said where no command is named. */
+const NAMELESS = 'Name a command.';
+
+/** Options that go without a command. */
+const generalOptions = ['verbose', 'version', 'help'];
+
+/** What is wrong with the options of a command line without a command, of which yargs looks at the command alone. */
+function unknownOption(words: readonly string[]): string | undefined {
+  const names = words.flatMap((word) => /^--?(?:no-)?([^-=][^=]*)/.exec(word)?.[1] ?? []);
+  const unknown = names.find((name) => !generalOptions.includes(name));
+  if (unknown === undefined) return undefined;
+  const meant = meantName(unknown, generalOptions);
+  return `Unknown argument: ${unknown}${meant === undefined ? '' : `\nDid you mean --${meant}?`}`;
+}
 
 /** A command line that does not fit. */
 class UsageError extends Error {}

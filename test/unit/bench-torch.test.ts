@@ -3,6 +3,7 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { TorchPeer, assertTorch, hostTensors } from '../../bench/peers/torch.js';
+import { BackendError } from '../../src/errors.js';
 import type { TorchWork } from '../../bench/scenario.js';
 import { temporaryFolder } from './cli/fake-installation.js';
 
@@ -35,6 +36,10 @@ const work: TorchWork = {
 
 describe('a Python for torch', () => {
   test('that is not there is refused before anything is measured', async () => {
+    for (const none of ['', 'a\0b']) {
+      await expect(assertTorch(none)).rejects.toThrow(BackendError);
+      await expect(TorchPeer.start({ python: none, threads: 1 }, work)).rejects.toThrow(BackendError);
+    }
     await expect(assertTorch('/nope')).rejects.toThrow(/bench: --torch: expected .*torch.*ENOENT/);
   });
 

@@ -10,6 +10,8 @@ import { functionOf, rangesText, reductionText } from './wording.js';
 
 const INDENT = 2;
 
+const ONE_OF_THEM = '`tensortally explain <key>` says what one of them means.';
+
 /** What `tensortally explain <key>` prints; lines are broken at `width`. */
 export function describeMetric(explained: MetricExplanation, width: number): string[] {
   const { key, entry, values, differences } = explained;
@@ -66,8 +68,13 @@ export function describeCatalog(): string[] {
       ...metricCatalog.filter((entry) => entry.family === family).map(({ key }) => `  ${key}`),
       '',
     ]),
-    '`tensortally explain <key>` says what one of them means.',
+    ONE_OF_THEM,
   ];
+}
+
+/** What `tensortally explain` prints of a family of keys. */
+export function describeKeys(keys: readonly string[]): string[] {
+  return [...keys, '', ONE_OF_THEM];
 }
 
 /** Text beside a label, its further lines below its first. */

@@ -25,6 +25,9 @@ const WHOLE_NAMES: Readonly<Record<string, string>> = {
   'stream/refused': 'deltas, or keys of them, that cannot be merged',
 };
 
+/** Names that are exported as they are here. */
+export const wholeTrackerKeys: readonly string[] = Object.keys(WHOLE_NAMES);
+
 const PREFIXES: readonly (readonly [prefix: string, name: string, meaning: string, reportedBy: string])[] = [
   ['timeperf/', 'stage', 'mean seconds of the calls that recordTiming and timing have timed', TRACKER],
   ['eval-rollout/', 'key', 'what evaluation rollouts have recorded under the key', STREAM],

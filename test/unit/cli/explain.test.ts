@@ -23,6 +23,28 @@ describe('explain', () => {
     expect(said).toContain('stable-baselines3 #816');
   });
 
+  test.each(['group/*', 'critic/*/mean', 'rollout_corr/*', 'val-core/*', 'stream/*'])(
+    'lists the keys of the family %s',
+    async (family) => {
+      expect(await runCli(['explain', family])).toBe(0);
+      const keys = written.out().split('\n').slice(0, -2);
+      const [prefix, suffix] = family.split('*') as [string, string];
+      const isOf = (key: string): boolean => key.startsWith(prefix) && key.endsWith(suffix);
+      const known = metricCatalog.map(({ key }) => key).filter(isOf);
+      expect(keys.length).toBeGreaterThan(1);
+      expect(keys.filter((key) => !isOf(key))).toEqual([]);
+      if (family !== 'stream/*') expect(keys).toEqual(known);
+    },
+  );
+
+  test('lists the keys of a family as JSON, and refuses one that there is not', async () => {
+    expect(await runCli(['explain', 'group/*', '--json'])).toBe(0);
+    const { keys } = JSON.parse(written.out()) as { keys: string[] };
+    expect(keys).toContain('group/zero_std_ratio');
+    expect(await runCli(['explain', 'nothing/*'])).toBe(1);
+    expect(written.err()).toContain('nothing/*');
+  });
+
   test('says what stands for the placeholders of a key', async () => {
     expect(await runCli(['explain', 'val-core/openai/gsm8k/acc/best@8/mean'])).toBe(0);
     expect(written.out()).toMatch(/^ {2}source +openai\/gsm8k$/m);

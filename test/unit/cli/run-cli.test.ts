@@ -24,6 +24,13 @@ describe('the command line', () => {
 
   test.each([
     ['no command', [], 'Name a command.'],
+    [
+      'an unknown option without a command',
+      ['--versio'],
+      'Unknown argument: versio\nDid you mean --version?',
+    ],
+    ['an unknown option beside a known one', ['--verbose', '--colour=1'], 'Unknown argument: colour'],
+    ['a known option without a command', ['--verbose'], 'Name a command.'],
     ['an unknown command', ['doktor'], 'Did you mean doctor?'],
     ['an unknown option', ['doctor', '--jason'], 'Unknown argument: jason'],
     ['a number of steps that is none', ['demo', '--steps', 'many'], '--steps must be a whole number'],
@@ -37,9 +44,15 @@ describe('the command line', () => {
     const lines = written.err().trimEnd().split('\n');
     expect(written.err()).toContain(reason);
     expect(written.err()).not.toMatch(/^ {4}at /m);
-    const command = words.length > 0 && words[0] !== 'doktor' ? `${words[0]!} ` : '';
+    const command = words.length > 0 && !/^(doktor|-)/.test(words[0]!) ? `${words[0]!} ` : '';
     expect(lines.at(-1)).toBe(`\`tensortally ${command}--help\` shows what there is.`);
     expect(lines.length).toBeLessThan(8);
+  });
+
+  test.each(['', 'a\0b'])('refuses a Python that no program can be: %j', async (python) => {
+    expect(await runCli(['bench', 'moments', '--torch', python])).toBe(1);
+    expect(written.err()).toMatch(/^BackendError: bench: --torch: expected a Python that has torch/);
+    expect(written.err()).not.toMatch(/^ {4}at /m);
   });
 
   test.each(['doctor', 'link-tensorflow', 'demo', 'bench', 'explain'])(
