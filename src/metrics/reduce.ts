@@ -15,15 +15,20 @@ export interface MetricState {
   readonly aggregation: Aggregation;
   /** Values that were appended. */
   readonly count: number;
-  /** Sum of their weights. */
+  /** Sum of their weights, halved `halvings` times. */
   readonly weight: number;
-  /** Sum of weight · value. */
+  /** Sum of weight · value, halved as often. */
   readonly sum: number;
-  /** Infinity if there are none. */
+  /** Of the values with a weight; Infinity if there are none. */
   readonly min: number;
   /** −Infinity if there are none. */
   readonly max: number;
+  /** How often both sums were halved to stay within float64, so that their ratio keeps its digits; left out for 0. */
+  readonly halvings?: number;
 }
+
+/** Those of a product of the largest numbers, and of sums of as many as can be counted. */
+const MOST_HALVINGS = 1100;
 
 /** A number, or what `await tensor.data()` gives for a tensor with one element. */
 export type MetricValue = number | Float32Array | Int32Array | Uint8Array;
@@ -45,6 +50,7 @@ export class Metric {
   #sum = 0;
   #min = Infinity;
   #max = -Infinity;
+  #halvings = 0;
 
   /**
    * @param aggregation how the values become one
@@ -66,7 +72,8 @@ export class Metric {
   get state(): MetricState {
     const { aggregation } = this;
     const [count, weight, sum, min, max] = [this.#count, this.#weight, this.#sum, this.#min, this.#max];
-    return { aggregation, count, weight, sum, min, max };
+    const halved = this.#halvings > 0 && { halvings: this.#halvings };
+    return { aggregation, count, weight, sum, min, max, ...halved };
   }
 
   /** @throws ValueError for what is no state of a metric */
@@ -80,6 +87,12 @@ export class Metric {
       if (typeof state[field] === 'number') continue;
       const received = kindOf(state[field]);
       throw new ValueError({ where, input: `state.${field}`, expected: 'a number', received, remedy });
+    }
+    const { halvings = 0 } = state;
+    if (!(Number.isInteger(halvings) && halvings >= 0 && halvings <= MOST_HALVINGS)) {
+      const expected = `a whole number up to ${MOST_HALVINGS}`;
+      const received = kindOf(halvings);
+      throw new ValueError({ where, input: 'state.halvings', expected, received, remedy });
     }
     metric.#add(state);
     return metric;
@@ -124,11 +137,14 @@ export class Metric {
     return this;
   }
 
-  /** The result so far: 0 for the sum of no values, NaN for the others, and where the weights add up to 0. */
+  /**
+   * The result so far: 0 for the sum of no values, NaN for the others, and where the weights add up to 0. A mean is between
+   * the least and the largest value, also where sums of values or of weights would be beyond float64.
+   */
   aggregate(): number {
-    if (this.aggregation === 'sum') return this.#sum;
+    if (this.aggregation === 'sum') return this.#sumOver(1);
     if (this.#count === 0) return NaN;
-    if (this.aggregation === 'mean') return this.#weight === 0 ? NaN : this.#sum / this.#weight;
+    if (this.aggregation === 'mean') return this.#mean();
     return this.aggregation === 'min' ? this.#min : this.#max;
   }
 
@@ -167,7 +183,7 @@ export class Metric {
       });
     }
     const merged = Metric.merge(metrics);
-    return merged.aggregation === 'sum' ? merged.aggregate() / metrics.length : merged.aggregate();
+    return merged.aggregation === 'sum' ? merged.#sumOver(metrics.length) : merged.aggregate();
   }
 
   #append(where: string, input: string, value: unknown, weight: number): void {
@@ -199,16 +215,45 @@ export class Metric {
         remedy: "use 'mean' for weighted values",
       });
     }
-    const sum = weight === 0 ? 0 : weight * number;
-    this.#add({ count: 1, weight, sum, min: number, max: number });
+    // Halving is exact, and the ratio of both sums does not see it.
+    let [part, halvings] = [weight, 0];
+    for (; Number.isFinite(number) && !Number.isFinite(part * number); halvings++) part /= 2;
+    if (weight === 0) this.#count++;
+    else this.#add({ count: 1, weight: part, sum: part * number, min: number, max: number, halvings });
   }
 
-  #add({ count, weight, sum, min, max }: Omit<MetricState, 'aggregation'>): void {
+  #add({ count, weight, sum, min, max, halvings = 0 }: Omit<MetricState, 'aggregation'>): void {
     this.#count += count;
-    this.#weight += weight;
-    this.#sum += sum;
     this.#min = Math.min(this.#min, min);
     this.#max = Math.max(this.#max, max);
+    const areFinite = Number.isFinite(this.#sum) && Number.isFinite(sum);
+    let both = Math.max(halvings, this.#halvings);
+    let [ours, theirs] = [2 ** (this.#halvings - both), 2 ** (halvings - both)];
+    const isBeyond = (): boolean =>
+      this.#weight * ours + weight * theirs === Infinity ||
+      (areFinite && !Number.isFinite(this.#sum * ours + sum * theirs));
+    if (isBeyond()) {
+      both++;
+      ours /= 2;
+      theirs /= 2;
+    }
+    this.#weight = this.#weight * ours + weight * theirs;
+    this.#sum = this.#sum * ours + sum * theirs;
+    this.#halvings = both;
+  }
+
+  #mean(): number {
+    if (this.#weight === 0) return NaN;
+    const mean = this.#sum / this.#weight;
+    // Rounding may have left the values, but what is not finite among them shows.
+    if (!Number.isFinite(this.#sum) || !(this.#min <= this.#max)) return mean;
+    return Math.min(this.#max, Math.max(this.#min, mean));
+  }
+
+  /** The sum of all values over `parts`. */
+  #sumOver(parts: number): number {
+    const share = this.#sum / parts;
+    return this.#halvings === 0 || share === 0 ? share : share * 2 ** this.#halvings;
   }
 }
 

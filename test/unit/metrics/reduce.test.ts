@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { DtypeError, ShapeError, ValueError } from '../../../src/errors.js';
-import { Metric, aggregationNames, reduceMetrics } from '../../../src/metrics/index.js';
+import { Metric, type MetricState, aggregationNames, reduceMetrics } from '../../../src/metrics/index.js';
 import { initBackend } from '../../../src/kernels/index.js';
 
 const aggregation = fc.constantFrom(...aggregationNames);
@@ -46,6 +46,62 @@ describe('a metric of parts', () => {
     expect(metric.append(metric).aggregate()).toBe(6);
     expect(metric.count).toBe(4);
   });
+});
+
+describe('sums beyond float64 on the way to a result that is not', () => {
+  const LARGEST = Number.MAX_VALUE;
+
+  test.each([
+    ['equal values', [1.7e308, 1.7e308], 1.7e308],
+    ['negative ones', [-1.7e308, -1.7e308, -1.7e308], -1.7e308],
+    ['both signs', [1e308, 1e308, -1e308], 1e308 / 3],
+    ['both signs, in another order', [1e308, -1e308, 1e308], 1e308 / 3],
+    ['the largest number', [LARGEST, LARGEST, LARGEST], LARGEST],
+    ['many', Array<number>(1000).fill(1e308), 1e308],
+    ['one small beside them', [1.5e308, 1.5e308, 3], 1e308],
+  ])('have the mean of %s', (_, values, expected) => {
+    expect(reduceMetrics({ a: values }).a! / expected).toBeCloseTo(1, 14);
+    const parts = values.map((x) => Metric.fromState(JSON.parse(stateOf(x)) as MetricState));
+    expect(Metric.merge(parts).aggregate() / expected).toBeCloseTo(1, 14);
+  });
+
+  const stateOf = (x: number): string => JSON.stringify(new Metric('mean', x).state);
+
+  test('have a weighted mean', () => {
+    expect(new Metric('mean').append(1e308, 10).append(1e308, 10).aggregate()).toBe(1e308);
+    expect(new Metric('mean').append(1, 1e308).append(3, 1e308).aggregate()).toBe(2);
+    expect(new Metric('mean').append(LARGEST, LARGEST).append(LARGEST, 1).aggregate()).toBe(LARGEST);
+    expect(new Metric('mean').append(1e308, 1e308).append(-1e308, 1e308).append(5, 1).aggregate()).toBe(
+      2.5e-308,
+    );
+    expect(new Metric('mean').append(1, 1e308).append(3, 1e308).append(2, 1e308).aggregate()).toBe(2);
+  });
+
+  test('have a state that travels as JSON and goes on', () => {
+    const metric = new Metric('mean').append(1e308, 10).append(1, 1e308).append(3, 1e308);
+    const sent = JSON.parse(JSON.stringify(metric.state)) as MetricState;
+    expect(Metric.fromState(sent).state).toEqual(metric.state);
+    expect(structuredClone(metric.state)).toEqual(metric.state);
+    const more = new Metric('mean').append(1e308, 10);
+    expect(Metric.fromState(sent).append(more).aggregate()).toBe(metric.append(more).aggregate());
+  });
+
+  test('come back to a sum, also over ranks', () => {
+    expect(new Metric('sum').extend([1e308, 1e308, -1e308]).aggregate()).toBe(1e308);
+    expect(new Metric('sum').extend([1e308, 1e308]).aggregate()).toBe(Infinity);
+    expect(Metric.aggregateDp([new Metric('sum', 1.7e308), new Metric('sum', 1.7e308)])).toBe(1.7e308);
+  });
+
+  test('are not made of infinities that were given', () => {
+    expect(reduceMetrics({ a: [Infinity, 1e308, 1e308] }).a).toBe(Infinity);
+    expect(new Metric('mean').append(-Infinity, 1e308).append(1, 1e308).aggregate()).toBe(-Infinity);
+    expect(reduceMetrics({ a: [Infinity, -Infinity] }).a).toBeNaN();
+    expect(reduceMetrics({ a: [NaN, 1e308, 1e308] }).a).toBeNaN();
+  });
+});
+
+test('a mean of equal values is that value', () => {
+  expect(reduceMetrics({ a: [0.1, 0.1, 0.1] }).a).toBe(0.1);
 });
 
 describe('bugs of others', () => {
@@ -239,6 +295,11 @@ describe('refusals', () => {
       'an unknown declaration',
       () => reduceMetrics({}, { aggregations: { x: 'avg' as never } }),
       'aggregations.x',
+    ],
+    [
+      'a state halved by nothing',
+      () => Metric.fromState({ ...new Metric('sum', 1).state, halvings: 0.5 }),
+      'state.halvings',
     ],
     ['a state without its numbers', () => Metric.fromState({ aggregation: 'mean' } as never), 'state.count'],
   ])('%s', (_, call, input) => {
