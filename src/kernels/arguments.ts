@@ -153,6 +153,12 @@ export function assertFunction(where: string, input: string, value: unknown): vo
   throw new Refusal({ where, input, expected, received: kindOf(value), remedy: 'pass () => …' });
 }
 
+/** Whether a value has a length that a list can have. Nothing is copied: what says a length need not hold as much. */
+export function isArrayLike(value: unknown): value is ArrayLike<unknown> {
+  if (typeof value !== 'object' || value === null || !('length' in value)) return false;
+  return Number.isSafeInteger(value.length) && (value.length as number) >= 0;
+}
+
 /**
  * The first place in a list of the caller whose element is no such thing; −1 if all are. Nothing is copied: a list may
  * say any length.

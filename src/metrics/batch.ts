@@ -6,7 +6,7 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
-import { assertNamed, kindOf, strangerAt } from '../kernels/arguments.js';
+import { assertNamed, isArrayLike, kindOf, strangerAt } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 
 /** One number per row: a `[B]` tensor or an array of B numbers. */
@@ -163,16 +163,12 @@ export function rowsOf(fields: Partial<Record<keyof RolloutBatch, unknown>>): nu
 
 function columnLength(column: RowColumn): number {
   if (isTensorColumn(column)) return column.size;
-  return isList(column) ? column.length : 0; // what is no list is refused by assertBatch
+  return isArrayLike(column) ? column.length : 0; // what is no list is refused by assertBatch
 }
 
 /** Whether a column is on a device. */
 export function isTensorColumn(column: RowColumn): column is Tensor {
   return typeof column === 'object' && (column as object | null) !== null && 'dataId' in column;
-}
-
-function isList(column: unknown): column is ArrayLike<unknown> {
-  return typeof column === 'object' && column !== null && 'length' in column;
 }
 
 /**
@@ -273,7 +269,7 @@ export function assertEveryCount(
 
 /** @throws DtypeError for a column that holds anything but numbers, e.g. BigInts, booleans, text or nulls */
 function assertNumbers(where: string, name: string, column: RowColumn): void {
-  const values: ArrayLike<unknown> | undefined = isList(column) ? column : undefined;
+  const values: ArrayLike<unknown> | undefined = isArrayLike(column) ? column : undefined;
   const stranger = values === undefined ? 0 : strangerAt(values, (value) => typeof value === 'number');
   if (stranger === -1) return;
   throw new DtypeError({

@@ -266,18 +266,23 @@ function lengthMetrics(facts: RowFacts, caps: LengthCaps): Metrics {
 
 function responseLengthMetrics(
   response: Float64Array,
-  { lengths: { prompt }, responseWidth }: RowFacts,
+  { lengths: { prompt }, responseWidth, isFullSequence = false }: RowFacts,
   { maxResponseLength, maxModelLength }: LengthCaps,
 ): Metrics {
   const reachesModelCap = (n: number, row: number): boolean =>
     maxModelLength !== undefined && (prompt?.[row] ?? NaN) + n >= maxModelLength;
+  // A row as wide as its padding was cut there, unless prompts share that width.
+  const width = isFullSequence ? undefined : responseWidth;
   const reachesCap = (n: number): boolean =>
-    maxResponseLength === undefined ? n === responseWidth : n >= maxResponseLength;
+    maxResponseLength === undefined ? n === width : n >= maxResponseLength;
   const isClipped = Array.from(response, (n, row) => reachesCap(n) || reachesModelCap(n, row));
   const isProduced = (_: unknown, row: number): boolean => response[row] !== 0;
   const produced = response.filter(isProduced);
   // Without the prompts nobody knows which rows reached the cap on both parts.
-  const isKnown = maxModelLength === undefined || prompt !== undefined;
+  const isKnown =
+    maxModelLength === undefined
+      ? maxResponseLength !== undefined || width !== undefined
+      : prompt !== undefined;
   return {
     ...meanMaxMin('response_length', momentsOf(response)),
     'response_length/clip_ratio': isKnown ? fraction(isClipped, Boolean) : NaN,

@@ -6,8 +6,8 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
-import { assertOptions, kindOf, strangerAt } from '../kernels/arguments.js';
-import { constant, input } from '../kernels/expression.js';
+import { assertOptions, isArrayLike, kindOf, strangerAt } from '../kernels/arguments.js';
+import { abs, constant, input } from '../kernels/expression.js';
 import {
   type MomentsRow,
   type MomentsTable,
@@ -71,7 +71,8 @@ export function groupMoments(values: ArrayLike<number>, groups: ArrayLike<GroupI
  * - `group/reward_mean/{mean,max,min}`: over groups, of the mean of token_level_rewards
  * - `group/reward_std/{mean,max,min}`: over groups of two rows or more, of their unbiased standard deviation
  * - `group/zero_std_ratio`: fraction of those groups in which all rewards are equal but for float32 rounding: they are
- *   apart by at most 2⁻²¹ of √Σr², over the tokens of a row. So .1 + .9 and .3 + .7 are one reward
+ *   apart by at most 2⁻²¹ of Σ|r|, over the tokens of a row: 4.8e-7 for a reward of 1, on one token or spread over many.
+ *   So .1 + .9 and .3 + .7 are one reward, and so are 1000 · .001 and 200 · .005
  * - `group/all_right_ratio`, `group/all_wrong_ratio`: fraction of those groups whose rows all score (token_level_scores)
  *   above `rightAbove`, by more than such rounding, or all do not
  *
@@ -109,14 +110,21 @@ export function groupMetrics(
 
 /** What a group metric is made of, and the keys that are made of it. */
 const SOURCES = {
-  rewards: { field: 'tokenLevelRewards', keys: 'group/reward_{mean,std}/*, group/zero_std_ratio' },
-  scores: { field: 'tokenLevelScores', keys: 'group/all_{right,wrong}_ratio' },
+  rewards: {
+    field: 'tokenLevelRewards',
+    sizes: 'rewardSizes',
+    keys: 'group/reward_{mean,std}/*, group/zero_std_ratio',
+  },
+  scores: { field: 'tokenLevelScores', sizes: 'scoreSizes', keys: 'group/all_{right,wrong}_ratio' },
 } as const;
 
 /** The channels of the group metrics. */
 export const groupChannels = [
   'rewards',
   'scores',
+  /** Their absolute values; not for one step a row, whose sum is its one term. */
+  'rewardSizes',
+  'scoreSizes',
   /** 1 for every token that exists, where there are neither: groups can be counted all the same. */
   'produced',
 ] as const;
@@ -143,12 +151,13 @@ export function groupPlan(
   const inputs: Record<string, Tensor> = {};
   const channels: Record<string, PlanChannel> = {};
   const missing: MissingInput[] = [];
-  for (const [channel, { field, keys }] of Object.entries(SOURCES)) {
+  for (const [channel, { field, sizes, keys }] of Object.entries(SOURCES)) {
     const [tensor, error] = [batch[field], missingTensor(where, batch, field)];
     if (error !== undefined) missing.push({ error, keys });
     if (tensor === undefined) continue;
     inputs[field] = tensor;
     channels[channel] = { of: input(field), mask };
+    if (!isOneStep(batch)) channels[sizes] = { of: abs(input(field)), mask };
   }
   if (Object.keys(channels).length === 0) channels.produced = { of: constant(1), mask };
   // The caller may go on writing to his list while the numbers are on their way.
@@ -179,7 +188,7 @@ export function groupMetricsOf(
   ids: readonly GroupId[],
   { rightAbove = 0.5 }: GroupMetricsOptions,
 ): Metrics {
-  const { rewards, scores, produced = rewards ?? scores! } = tables;
+  const { rewards, scores, rewardSizes, scoreSizes, produced = rewards ?? scores! } = tables;
   const isProduced = Array.from(produced, ({ count }) => count > 0);
   const keptIds = ids.filter((_id, row) => isProduced[row]);
   const ofRows = (values: Float64Array): Moments[] => {
@@ -192,55 +201,55 @@ export function groupMetricsOf(
     'group/count': sizes.length,
     'group/singleton_count': sizes.filter((size) => size === 1).length,
     ...meanMaxMin('group/size', momentsOf(sizes)),
-    ...(rewards && rewardMetrics(rewards, ofRows, isCompared)),
-    ...(scores && scoreShares(scores, ofRows, isCompared, rightAbove)),
+    ...(rewards && rewardMetrics({ rewards, sizes: rewardSizes ?? rewards }, ofRows, isCompared)),
+    ...(scores && scoreShares({ scores, sizes: scoreSizes ?? scores }, ofRows, isCompared, rightAbove)),
   };
 }
 
 type OfRows = (values: Float64Array) => Moments[];
 type IsCompared = (group: Moments) => boolean;
 
-function rewardMetrics(rewards: MomentsTable, ofRows: OfRows, isCompared: IsCompared): Metrics {
+function rewardMetrics(
+  { rewards, sizes }: { readonly rewards: MomentsTable; readonly sizes: MomentsTable },
+  ofRows: OfRows,
+  isCompared: IsCompared,
+): Metrics {
   const all = ofRows(RowMoments.fromTable(rewards).sum);
   const compared = all.filter(isCompared);
-  const norms = normsOf(rewards, ofRows, isCompared);
+  const magnitudes = magnitudesOf(sizes, ofRows, isCompared);
   return {
     ...meanMaxMin('group/reward_mean', momentsOf(all.map(({ mean }) => mean))),
     ...meanMaxMin('group/reward_std', momentsOf(compared.map((group) => group.std()))),
-    'group/zero_std_ratio': share(compared, ({ min, max }, i) => isOneNumber(min, max, norms[i])),
+    'group/zero_std_ratio': share(compared, ({ min, max }, i) => isOneNumber(min, max, magnitudes[i])),
   };
 }
 
 function scoreShares(
-  scores: MomentsTable,
+  { scores, sizes }: { readonly scores: MomentsTable; readonly sizes: MomentsTable },
   ofRows: OfRows,
   isCompared: IsCompared,
   rightAbove: number,
 ): Metrics {
   const compared = ofRows(RowMoments.fromTable(scores).sum).filter(isCompared);
-  const norms = normsOf(scores, ofRows, isCompared);
+  const magnitudes = magnitudesOf(sizes, ofRows, isCompared);
   const isAbove = (score: number, group: number): boolean =>
-    score > rightAbove && !isOneNumber(rightAbove, score, Math.max(norms[group]!, Math.abs(rightAbove)));
+    score > rightAbove && !isOneNumber(rightAbove, score, Math.max(magnitudes[group]!, Math.abs(rightAbove)));
   return {
     'group/all_right_ratio': share(compared, ({ min }, i) => isAbove(min, i)),
     'group/all_wrong_ratio': share(compared, ({ max }, i) => !isAbove(max, i)),
   };
 }
 
-/** The largest norm of a row, by group that is compared. */
-function normsOf(table: MomentsTable, ofRows: OfRows, isCompared: IsCompared): number[] {
-  return ofRows(Float64Array.from(table, normOf))
+/**
+ * The largest Σ|x| of a row, by group that is compared: what the sum of a row is rounded relative to. Equal terms are all
+ * rounded the same way, so their errors add up as the terms do; where terms cancel, as 5.1 − 4.1 do, the errors stay.
+ *
+ * @param sizes |x|, or x where a row has one term
+ */
+function magnitudesOf(sizes: MomentsTable, ofRows: OfRows, isCompared: IsCompared): number[] {
+  return ofRows(RowMoments.fromTable(sizes).sum.map(Math.abs))
     .filter(isCompared)
     .map(({ max }) => max);
-}
-
-/**
- * √Σx² of a row: what its sum is rounded relative to. The terms have been rounded each for itself, so their errors add up
- * as their squares do; where they cancel, as 5.1 − 4.1 does, the sum is smaller than its error allows.
- */
-function normOf(row: MomentsRow): number {
-  const { count, m2, mean } = new Moments(row);
-  return Math.sqrt(m2 + count * mean * mean);
 }
 
 /** Fraction of groups for which `holds`; NaN for none, and where nobody knows of one. */
@@ -251,7 +260,7 @@ function share(groups: readonly Moments[], holds: (group: Moments, index: number
 
 /** @throws DtypeError for a list that holds anything but numbers */
 function assertNumbers(where: string, values: unknown): asserts values is ArrayLike<number> {
-  const list = listOf(values);
+  const list = isArrayLike(values) ? values : undefined;
   const stranger = list === undefined ? 0 : strangerAt(list, (value) => typeof value === 'number');
   if (stranger === -1) return;
   throw new DtypeError({
@@ -264,13 +273,13 @@ function assertNumbers(where: string, values: unknown): asserts values is ArrayL
 }
 
 /** @throws DtypeError for a list that holds anything but ids, ShapeError unless it has one for every row */
-function assertGroups(
+export function assertGroups(
   where: string,
   groups: unknown,
   rows: number,
   as = 'groups',
 ): asserts groups is ArrayLike<GroupId> {
-  const list = listOf(groups);
+  const list = isArrayLike(groups) ? groups : undefined;
   const stranger =
     list === undefined
       ? 0
@@ -292,11 +301,6 @@ function assertGroups(
     received: String(list.length),
     remedy: 'pass the ids of the same batch, repeated as the prompts were',
   });
-}
-
-function listOf(given: unknown): ArrayLike<unknown> | undefined {
-  const isList = typeof given === 'object' && given !== null && 'length' in given;
-  return isList ? (given as ArrayLike<unknown>) : undefined;
 }
 
 /** @throws ValueError for a threshold that is NaN */

@@ -32,14 +32,19 @@ export interface RowFacts {
   readonly responseWidth?: number | undefined;
   /** Columns of the prompt part; undefined without an attention mask. */
   readonly promptWidth?: number | undefined;
+  /** Whether that width is of prompts and responses together, and so no cap of a response. */
+  readonly isFullSequence?: boolean | undefined;
   readonly numTurns?: ArrayLike<number> | undefined;
   readonly toolCallCounts?: ArrayLike<number> | undefined;
 }
 
 /** What is known of the rows of a checked batch of these lengths. */
 export function rowFacts(batch: RolloutBatch, lengths: KnownLengths): RowFacts {
-  const { responseWidth, numTurns, toolCallCounts } = batch;
-  return { lengths, responseWidth, promptWidth: promptWidth(batch), numTurns, toolCallCounts };
+  const { responseWidth, isFullSequence, numTurns, toolCallCounts } = batch;
+  return {
+    ...{ lengths, responseWidth, promptWidth: promptWidth(batch), isFullSequence },
+    ...{ numTurns, toolCallCounts },
+  };
 }
 
 /** How the lengths of the rows are found, or the input that they lack; undefined for rows of one step, which have none. */

@@ -4,6 +4,7 @@ import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors
 import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor, commonBackend } from '../kernels/residency.js';
 import { selectionOf, tidyWhere } from '../kernels/resident-ops.js';
+import { columnsOf } from './batch.js';
 import { type Metrics, momentsOf, total } from './statistics.js';
 
 /** Options of `computeMoeMetrics`. */
@@ -11,7 +12,7 @@ export interface MoeMetricsOptions {
   /** E: experts of a layer that tokens are routed to. */
   readonly numExperts: number;
   /**
-   * `[B, P + T]` or `[B, T]`: which tokens there are; every non-zero element selects. Without it nothing follows the last
+   * `[B, P + T]` or the shape of `responseMask`: which tokens there are; every non-zero element selects. Without it nothing follows the last
    * token of `responseMask`, so pass it where tool output can end a row.
    */
   readonly attentionMask?: tf.Tensor | undefined;
@@ -29,7 +30,7 @@ const WHERE = 'computeMoeMetrics';
  * all that it wrote counts.
  *
  * @param routedExperts int32 `[B, P + T, layers, k]`: the experts of every token, 0 to E − 1; prompts are not counted
- * @param responseMask `[B, T]`; every non-zero element selects
+ * @param responseMask `[B, T]`, or `[B]` for one step a row; every non-zero element selects
  * @returns plain numbers; an empty record if no token is left. One read-back, of the counts
  * @throws ShapeError, DtypeError, DisposedTensorError, MissingInputError; ValueError for a number of experts that is none,
  *   more than can be counted, or exceeded, and for negative experts; BackendError for tensors on two backends
@@ -127,7 +128,7 @@ async function countsOf(
   experts: number,
 ): Promise<Float64Array> {
   const [rows, width, layers, choices] = routedExperts.shape as [number, number, number, number];
-  const cols = responseMask.shape[1]!;
+  const cols = columnsOf(responseMask);
   const places = layers * experts + 2;
   const counts = new Float64Array(places);
   if (responseMask.size === 0 || layers * choices === 0) return counts;
@@ -144,9 +145,11 @@ async function countsOf(
       // What a part takes on the way, several times its ids, is gone before the next one.
       const part = tf.tidy(() => {
         const ids = tf.slice(routedExperts, [row, width - cols, 0, 0], [own, cols, layers, choices]);
-        const mask = tf.slice(responseMask, [row, 0], [own, cols]);
-        const from = (attentionMask?.shape[1] ?? 0) - cols;
-        const attended = attentionMask && tf.slice(attentionMask, [row, from], [own, cols]);
+        // One step a row is one column.
+        const lastColumns = (of: tf.Tensor): tf.Tensor =>
+          tf.slice(tf.reshape(of, [rows, columnsOf(of)]), [row, columnsOf(of) - cols], [own, cols]);
+        const mask = lastColumns(responseMask);
+        const attended = attentionMask && lastColumns(attentionMask);
         return countPart(ids, withoutLast(mask, attended), experts, places);
       });
       parts.push(part);
@@ -221,8 +224,9 @@ function expertsOf(options: MoeMetricsOptions): number {
 function assertAttention(routedExperts: tf.Tensor, responseMask: tf.Tensor, attentionMask: tf.Tensor): void {
   assertNumericTensor(WHERE, 'options.attentionMask', attentionMask);
   const { rank, shape } = attentionMask;
-  const widths = [routedExperts.shape[1], responseMask.shape[1]];
-  if (rank === 2 && shape[0] === responseMask.shape[0] && widths.includes(shape[1])) return;
+  const widths = [routedExperts.shape[1], columnsOf(responseMask)];
+  const isMatrix = rank === 1 || rank === 2;
+  if (isMatrix && shape[0] === responseMask.shape[0] && widths.includes(columnsOf(attentionMask))) return;
   throw new ShapeError({
     where: WHERE,
     input: 'options.attentionMask',
@@ -236,7 +240,7 @@ function assertShapes(routedExperts: tf.Tensor, responseMask: tf.Tensor): void {
   assertNumericTensor(WHERE, 'routedExperts', routedExperts);
   assertNumericTensor(WHERE, 'responseMask', responseMask);
   const [rows, width] = routedExperts.shape;
-  const [maskRows, cols] = responseMask.shape;
+  const isMatrix = responseMask.rank === 1 || responseMask.rank === 2;
   const refuse = (input: string, expected: string, { shape }: tf.Tensor): never => {
     throw new ShapeError({
       where: WHERE,
@@ -258,7 +262,8 @@ function assertShapes(routedExperts: tf.Tensor, responseMask: tf.Tensor): void {
     }
     refuse('routedExperts', '[batch, prompt + response, layers, choices]', routedExperts);
   }
-  if (responseMask.rank !== 2 || maskRows !== rows || cols! > width!) {
-    refuse('responseMask', `[batch, response] = [${rows}, ≤ ${width}]`, responseMask);
+  if (!isMatrix || responseMask.shape[0] !== rows || columnsOf(responseMask) > width!) {
+    const expected = `[batch, response] = [${rows}, ≤ ${width}], or [${rows}] for one step a row`;
+    refuse('responseMask', expected, responseMask);
   }
 }

@@ -1,6 +1,6 @@
 /** How evenly the tokens of a batch are spread over ranks, before and after the rows are rearranged. */
 import { ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
+import { isArrayLike, kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch } from './batch.js';
 import { rowLengths } from './lengths.js';
@@ -37,8 +37,9 @@ export function sequenceBalanceMetrics(
   partitions: ArrayLike<ArrayLike<number>>,
 ): Pending<Metrics> {
   assertBatch(WHERE, batch);
-  const dealt = rowsOfRanks(partitions);
-  assertPartition(dealt, batch.globalTokenNum?.length ?? batch.batchSize);
+  const rows = batch.globalTokenNum?.length ?? batch.batchSize;
+  const dealt = rowsOfRanks(partitions, rows);
+  assertPartition(dealt, rows);
   return sequenceLengths(batch).map((lengths) => metricsOf(lengths, dealt));
 }
 
@@ -67,17 +68,17 @@ function metricsOf(lengths: readonly number[], dealt: readonly (readonly number[
   };
 }
 
-/** A copy of the partitions: the caller may go on writing to his lists. */
-function rowsOfRanks(partitions: ArrayLike<ArrayLike<number>>): number[][] {
-  if (!isList(partitions)) throw noPartition(kindOf(partitions));
-  return Array.from<unknown>(partitions).map((rows, rank) => {
-    if (!isList(rows)) throw noPartition(`${kindOf(rows)} for rank ${rank}`);
-    return Array.from(rows as ArrayLike<number>);
-  });
-}
-
-function isList(value: unknown): value is ArrayLike<unknown> {
-  return typeof value === 'object' && value !== null && 'length' in value;
+/** A copy of the partitions: the caller may go on writing to his lists. Lists that cannot fit are not copied. */
+function rowsOfRanks(partitions: ArrayLike<ArrayLike<number>>, rows: number): number[][] {
+  if (!isArrayLike(partitions)) throw noPartition(kindOf(partitions));
+  const dealt: number[][] = [];
+  for (let rank = 0; rank < partitions.length; rank++) {
+    const own: unknown = partitions[rank];
+    if (!isArrayLike(own)) throw noPartition(`${kindOf(own)} for rank ${rank}`);
+    if (own.length > rows) throw noPartition(`${own.length} rows for rank ${rank}, of ${rows} rows`);
+    dealt.push(Array.from(own as ArrayLike<number>));
+  }
+  return dealt;
 }
 
 /** @throws ValueError unless every row is dealt once */

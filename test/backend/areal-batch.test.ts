@@ -8,7 +8,9 @@ import {
   batchFromAreal,
   computeDataMetrics,
   computeDebugMetrics,
+  StepState,
   computeStepMetrics,
+  computeStepState,
   semanticsNames,
 } from '../../src/index.js';
 import { testBackend } from '../support/backend.js';
@@ -46,6 +48,21 @@ describe('lengths', () => {
       'critic/score/max': 3,
       'critic/rewards/mean': 2,
     });
+    batch.dispose();
+  });
+
+  test('have no cap where none is given: the width holds prompts, too', async () => {
+    const batch = batchFromAreal(sequences({ advantages: tf.ones([2, 8]) }));
+    const options = { useCritic: false };
+    const whole = ['response_length/clip_ratio', 'response_length_non_aborted/clip_ratio'] as const;
+    const open = await computeDataMetrics(batch, options);
+    expect(whole.map((key) => open[key])).toEqual([NaN, NaN]);
+    const capped = await computeDataMetrics(batch, { ...options, maxResponseLength: 4 });
+    expect(whole.map((key) => capped[key])).toEqual([1, 1]);
+    const byModel = await computeDataMetrics(batch, { ...options, maxModelLength: 8 });
+    expect(whole.map((key) => byModel[key])).toEqual([0.5, 0.5]);
+    const state = StepState.fromBytes((await computeStepState(batch)).toBytes());
+    expect(whole.map((key) => StepState.merge([state, state]).metrics()[key])).toEqual([NaN, NaN]);
     batch.dispose();
   });
 

@@ -1,4 +1,5 @@
 /** Group metrics on every backend: which rows are in a group, and what is said of groups that teach nothing. */
+import * as tf from '@tensorflow/tfjs-core';
 import { describe, expect, test } from 'vitest';
 
 import { DtypeError, MissingInputError, ShapeError } from '../../src/errors.js';
@@ -6,10 +7,12 @@ import {
   type GroupId,
   type GroupMetricsOptions,
   type Metrics,
+  batchFromVerl,
   computeGroupMetrics,
 } from '../../src/metrics/index.js';
 import { testBackend } from '../support/backend.js';
 import { type RolloutRow, resultOf, rolloutRows } from '../support/rollout-rows.js';
+import { deviceTensor } from '../support/tensors.js';
 
 await testBackend();
 
@@ -150,6 +153,54 @@ test.each([
 test('a score that reaches the threshold by rounding is not above it', async () => {
   const rows = [rowOf([0.2, 0.3]), rowOf([0.1, 0.4])];
   expect(await metricsOf(rows, [1, 1])).toMatchObject({
+    'group/all_right_ratio': 0,
+    'group/all_wrong_ratio': 1,
+  });
+});
+
+/** Rows of one group, of many tokens. */
+async function denseMetrics(rows: readonly (readonly number[])[]): Promise<Metrics> {
+  const width = Math.max(...rows.map((row) => row.length));
+  const tokens = deviceTensor({
+    shape: [rows.length, width],
+    values: rows.flatMap((row) => [...row, ...Array<number>(width - row.length).fill(0)]),
+  });
+  const mask = deviceTensor({
+    shape: [rows.length, width],
+    dtype: 'bool',
+    values: Array<number>(rows.length * width).fill(1),
+  });
+  const batch = batchFromVerl({
+    response_mask: mask,
+    token_level_rewards: tokens,
+    token_level_scores: tokens,
+  });
+  const metrics = await computeGroupMetrics(
+    batch,
+    rows.map(() => 'a'),
+  );
+  tf.dispose([tokens, mask]);
+  return metrics;
+}
+
+const times = (count: number, reward: number): number[] => Array<number>(count).fill(reward);
+
+test.each([
+  ['equal parts', [times(1000, 0.001), times(200, 0.005)]],
+  ['parts that cancel', [[...times(1000, 0.003), ...times(10, -0.3)], [0]]],
+])('rewards on every token are rounded relative to all of them: %s', async (_what, rows) => {
+  expect((await denseMetrics(rows))['group/zero_std_ratio']).toBe(1);
+});
+
+test.each([
+  ['equal parts', [times(1000, 0.001), times(1000, 0.001001)]],
+  ['parts that cancel', [[5.1, -4.1, ...times(998, 0)], [1.00001]]],
+])('rewards on every token that differ by more have a spread: %s', async (_what, rows) => {
+  expect((await denseMetrics(rows))['group/zero_std_ratio']).toBe(0);
+});
+
+test('a score on every token that reaches the threshold by rounding is not above it', async () => {
+  expect(await denseMetrics([times(1000, 0.0005), times(100, 0.005)])).toMatchObject({
     'group/all_right_ratio': 0,
     'group/all_wrong_ratio': 1,
   });

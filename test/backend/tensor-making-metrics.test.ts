@@ -203,6 +203,22 @@ describe('loads of experts', () => {
     tf.dispose([routed, mask, attentionMask, short]);
   });
 
+  test('a mask [N] is that of one step a row', async () => {
+    const routed = deviceTensor({ shape: [4, 2, 1, 1], dtype: 'int32', values: [0, 0, 1, 1, 0, 0, 1, 1] });
+    const [column, flat] = [[4, 1], [4]].map((shape) => deviceTensor({ shape, values: [1, 1, 1, 0] }));
+    // With the token before, which is prompt; the last token of a row is what no expert saw.
+    const attentionMask = deviceTensor({ shape: [4, 2], values: [1, 1, 1, 1, 1, 1, 1, 1] });
+    for (const more of [{}, { attentionMask }, { attentionMask: flat! }]) {
+      const options = { numExperts: 2, ...more };
+      expect(await computeMoeMetrics(routed, flat!, options)).toEqual(
+        await computeMoeMetrics(routed, column!, options),
+      );
+    }
+    const rank3 = tf.reshape(flat!, [4, 1, 1]);
+    await expect(computeMoeMetrics(routed, rank3, { numExperts: 2 })).rejects.toThrow(ShapeError);
+    tf.dispose([routed, column!, flat!, attentionMask, rank3]);
+  });
+
   test('one read-back, and nothing left behind', async () => {
     await expectNoLeaks(async () => {
       const [routed, mask] = [experts([0, 1, 1, 0]), ones(3)];

@@ -7,9 +7,9 @@
 import * as tf from '@tensorflow/tfjs-core';
 import type { BackendName } from '../backend-names.js';
 import { Pending } from '../collect.js';
-import type { Expression } from '../expression.js';
+import { type Expression, evaluate } from '../expression.js';
 import { CompactMask, type MaskTensor } from '../masks/compact-mask.js';
-import { type ProgramNode, compile, programInputs } from '../program.js';
+import { compile, programInputs } from '../program.js';
 import { type NamedTensor, residentKernel } from '../residency.js';
 import { cpuMoments } from './cpu.js';
 import { MomentsTable, repeatRow } from './record.js';
@@ -82,7 +82,7 @@ export function passTables<K extends string>(
 ): Pending<Record<K, MomentsTable>> {
   const { where, rows, cols, labels = {} } = pass;
   const channels = Object.entries<Expression | MaskedExpression>(pass.channels);
-  const { nodes, outputs } = compile(channels.map(([, channel]) => ('of' in channel ? channel.of : channel)));
+  const { nodes, outputs } = compile(channels.map(([, channel]) => channelExpression(channel)));
   const inputs = new Map<string, MatrixWindow>();
   for (const name of programInputs({ nodes })) {
     const tensor = pass.inputs[name]!;
@@ -108,7 +108,9 @@ export function passTables<K extends string>(
       MomentsTable
     >;
   if (named.length === 0) {
-    return Pending.of(perChannel((index) => constantTable(nodes[outputs[index]!]!, rows, cols)));
+    return Pending.of(
+      perChannel((index) => constantTable(channelExpression(channels[index]![1]), rows, cols)),
+    );
   }
   const requests = distinct(outputs.map((node, index) => ({ node, mask: maskOf[index] })));
   const tables = launch(where, named, {
@@ -175,11 +177,21 @@ function distinct(asked: readonly ChannelRequest[]): {
   return { channels, positions: keys.map((key) => positionOf.get(key)!) };
 }
 
-/** Rows of `cols` times the same number, as a pass without tensors has them. */
-function constantTable(node: ProgramNode, rows: number, cols: number): MomentsTable {
+function channelExpression(channel: Expression | MaskedExpression): Expression {
+  return 'of' in channel ? channel.of : channel;
+}
+
+/**
+ * Rows of `cols` times the same number, as a pass without tensors has them.
+ *
+ * @param expression reads no input once it is compiled, so that the numbers of those that it names do not matter
+ */
+function constantTable(expression: Expression, rows: number, cols: number): MomentsTable {
   const table = new MomentsTable(rows);
-  const value = node.op === 'constant' ? node.value : NaN;
-  const record = repeatRow(value, cols);
+  const record = repeatRow(
+    evaluate(expression, () => 0),
+    cols,
+  );
   for (let row = 0; row < rows && cols > 0; row++) table.set(row, record);
   return table;
 }

@@ -74,6 +74,7 @@ function counts(key: string, field: string): FamilyEntry[] {
 const NONE_RESPONDED = 'no row has a response token';
 const REACHED_CAP =
   'length ≥ maxResponseLength (without that option: length = T), or with the prompt ≥ maxModelLength';
+const NO_CAP = 'neither of these options with whole sequences, whose T holds prompts, too, or without T';
 
 const data: readonly FamilyEntry[] = [
   ...ofRows('critic/score', 'token_level_scores'),
@@ -92,7 +93,11 @@ const data: readonly FamilyEntry[] = [
       'there are fewer than two tokens, a NaN is among them, or all returns are equal but for float32 rounding',
   },
   ...lengths('response_length', { population: 'all rows', tokens: 'response', none: NO_ROW }),
-  clipped('response_length/clip_ratio', { population: 'all rows', formula: REACHED_CAP, none: NO_ROW }),
+  clipped('response_length/clip_ratio', {
+    population: 'all rows',
+    formula: REACHED_CAP,
+    none: `${NO_ROW}, or ${NO_CAP}`,
+  }),
   ...lengths('response_length_non_aborted', {
     population: RESPONDED,
     tokens: 'response',
@@ -101,7 +106,7 @@ const data: readonly FamilyEntry[] = [
   clipped('response_length_non_aborted/clip_ratio', {
     population: RESPONDED,
     formula: REACHED_CAP,
-    none: NONE_RESPONDED,
+    none: `${NONE_RESPONDED}, or ${NO_CAP}`,
   }),
   clipped('response/aborted_ratio', {
     population: 'all rows',

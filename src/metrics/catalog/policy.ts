@@ -255,7 +255,7 @@ const groups: readonly FamilyEntry[] = [
     population: COMPARED,
     reduction: 'fraction',
     range: SHARE,
-    formula: 'all rewards are equal but for float32 rounding: apart by at most 2⁻²¹·√Σr² of a row',
+    formula: 'all rewards are equal but for float32 rounding: apart by at most 2⁻²¹·Σ|r| of a row',
     undefinedWhen: UNCOMPARED,
     source: 'tensortally; TRL reports it as frac_reward_zero_std',
   },

@@ -35,6 +35,8 @@ export interface StateContents {
   readonly lengths: StateLengths;
   readonly responseWidth: number | undefined;
   readonly promptWidth: number | undefined;
+  /** See `RolloutBatch`. */
+  readonly isFullSequence: boolean | undefined;
   readonly numTurns: Float64Array | undefined;
   readonly toolCallCounts: Float64Array | undefined;
   readonly groups: readonly GroupId[] | undefined;
@@ -76,7 +78,7 @@ function brief(text: string): string {
 
 /** All that must be the same in two states, by name. */
 function partsOf(where: string, contents: StateContents): Map<string, string> {
-  const { options, families, tables, skipped, lengths, globalTokenNum } = contents;
+  const { options, families, tables, skipped, lengths, globalTokenNum, isFullSequence = false } = contents;
   const parts = Object.entries(effectiveOptions(where, options, families)).map(
     ([name, value]) => [`options.${name}`, value] as const,
   );
@@ -95,6 +97,7 @@ function partsOf(where: string, contents: StateContents): Map<string, string> {
       `batch.${field}`,
       contents[field] === undefined ? ABSENT : 'a list',
     ]),
+    ['batch.isFullSequence', String(isFullSequence)],
     [
       'batch.globalTokenNum (global_token_num, which is of all ranks)',
       globalTokenNum === undefined ? ABSENT : `[${globalTokenNum.join(', ')}]`,

@@ -31,7 +31,7 @@ const CHECKSUM_AT = 3;
 
 /** The state as bytes. */
 export function encodeState(contents: StateContents): Uint8Array {
-  const { rows, skipped, families, responseWidth, promptWidth, options, lengths } = contents;
+  const { rows, skipped, families, responseWidth, promptWidth, isFullSequence, options, lengths } = contents;
   const { numTurns, toolCallCounts, groups, globalTokenNum } = contents;
   const tables = new Map<MomentsTable, number>();
   const placeOf = (table: MomentsTable): number => {
@@ -45,7 +45,7 @@ export function encodeState(contents: StateContents): Uint8Array {
     ]),
   );
   const header: Header = {
-    ...{ rows, skipped, families, responseWidth, promptWidth, options, channels },
+    ...{ rows, skipped, families, responseWidth, promptWidth, isFullSequence, options, channels },
     tables: tables.size,
     ...([...tables.keys()].some(({ length }) => length !== rows) && {
       tableRows: Array.from(tables.keys(), ({ length }) => length),
@@ -138,9 +138,9 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
   });
   const tablesOf = (places: Readonly<Record<string, number>>): FamilyTables =>
     Object.fromEntries(Object.entries(places).map(([channel, place]) => [channel, tables[place]!]));
-  const { skipped, families, responseWidth, promptWidth, options, channels, groups } = header;
+  const { skipped, families, responseWidth, promptWidth, isFullSequence, options, channels, groups } = header;
   const state = {
-    ...{ rows, skipped, families, responseWidth, promptWidth, options },
+    ...{ rows, skipped, families, responseWidth, promptWidth, isFullSequence, options },
     tables: Object.fromEntries(
       Object.entries(channels).map(([family, places]) => [family as TensorFamily, tablesOf(places)]),
     ),

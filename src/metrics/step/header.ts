@@ -11,7 +11,7 @@ import { type FamilyOptions, type TensorFamily, stepFamilies, tensorFamilies } f
 /** What there is in the body, and all of the state that is not numbers by row. */
 export interface Header extends Pick<
   StateContents,
-  'rows' | 'skipped' | 'families' | 'responseWidth' | 'promptWidth'
+  'rows' | 'skipped' | 'families' | 'responseWidth' | 'promptWidth' | 'isFullSequence'
 > {
   readonly options: FamilyOptions;
   /** By family and channel, which of the tables. */
@@ -61,6 +61,7 @@ const PARTS: { readonly [K in keyof Required<Header>]: (x: unknown) => boolean }
   families: unless(listOf(isFamily)),
   responseWidth: unless(isCount),
   promptWidth: unless(isCount),
+  isFullSequence: unless(isFlag),
   options: isRecord,
   channels: (x) =>
     isRecord(x) && Object.values(x).every((own) => isRecord(own) && Object.values(own).every(isCount)),
@@ -158,9 +159,14 @@ const PARTIAL_FAMILIES: Readonly<
   },
   groups: {
     whole: [['rewards', 'scores']],
-    areFitting: (channels) =>
-      channels.every((channel) => (groupChannels as readonly string[]).includes(channel)) &&
-      channels.includes('produced') === (channels.length === 1 && channels[0] === 'produced'),
+    areFitting: (channels) => {
+      const has = (channel: string): boolean => channels.includes(channel);
+      const areKnown = channels.every((channel) => (groupChannels as readonly string[]).includes(channel));
+      const areOfTheirs = (!has('rewardSizes') || has('rewards')) && (!has('scoreSizes') || has('scores'));
+      return (
+        areKnown && areOfTheirs && (has('produced') ? channels.length === 1 : has('rewards') || has('scores'))
+      );
+    },
   },
 };
 

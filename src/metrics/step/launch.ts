@@ -10,6 +10,7 @@ import { MissingInputError } from '../../errors.js';
 import { type Pending, type RetainedTensor, retainTensor } from '../../kernels/index.js';
 import { type RolloutBatch, assertBatch, isOneStep, isTensorColumn, responseWidthOf } from '../batch.js';
 import { type NamedMask, withExistingTokens } from '../existing-tokens.js';
+import { assertGroups } from '../groups.js';
 import { type LengthsSource, lengthsSource, promptWidth, runWithLengths } from '../lengths.js';
 import { type Plan, runPlans } from '../plan.js';
 import { batchShape } from '../response-windows.js';
@@ -80,6 +81,7 @@ export async function launchStep(
   assertBatch(where, batch);
   // Also options of families that are not wanted: the state is finished and merged by them.
   effectiveOptions(where, kept(options), options.families);
+  if (options.groups !== undefined) assertGroups(where, options.groups, batch.batchSize, 'options.groups');
   const found = correctionOf(where, batch, options);
   const [correction, lacking] = found instanceof MissingInputError ? [undefined, found] : [found, undefined];
   const rejects = correction !== undefined && correction.settings.rejections.length > 0;
@@ -326,6 +328,7 @@ function contentsOf(
     families: options.families,
     responseWidth: responseWidthOf(batch),
     promptWidth: promptWidth(batch),
+    isFullSequence: batch.isFullSequence,
     numTurns: numTurns && Float64Array.from(numTurns),
     toolCallCounts: toolCallCounts && Float64Array.from(toolCallCounts),
     globalTokenNum: globalTokenNum && Float64Array.from(globalTokenNum),

@@ -65,9 +65,10 @@ export class StepState {
   metrics(facts: StepFacts = {}): Metrics {
     assertFacts(METRICS, facts, 'facts');
     const { lengths, tables, options, groups = [], globalTokenNum } = this.#contents;
-    const { responseWidth, promptWidth, numTurns, toolCallCounts } = this.#contents;
+    const { responseWidth, promptWidth, isFullSequence, numTurns, toolCallCounts } = this.#contents;
     const known = knownLengths(lengths);
-    const rows = { lengths: known, responseWidth, promptWidth, numTurns, toolCallCounts };
+    const widths = { responseWidth, promptWidth, isFullSequence };
+    const rows = { lengths: known, ...widths, numTurns, toolCallCounts };
     const { gradientNorm, timing, nGpus } = facts;
     const metrics: Metrics = {};
     for (const [family, own] of Object.entries(tables)) {

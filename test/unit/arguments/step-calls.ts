@@ -126,6 +126,7 @@ function state(): StepState {
     lengths: { prompt: new Float64Array(), response: new Float64Array() },
     responseWidth: 0,
     promptWidth: 0,
+    isFullSequence: undefined,
     numTurns: undefined,
     toolCallCounts: undefined,
     groups: undefined,

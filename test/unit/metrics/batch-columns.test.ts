@@ -4,7 +4,16 @@ import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
 
 import { ShapeError, ValueError } from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
-import { type VerlTensors, batchFromVerl, computeRolloutCorrection } from '../../../src/metrics/index.js';
+import {
+  type VerlTensors,
+  batchFromVerl,
+  computeGroupMetrics,
+  computeRolloutCorrection,
+  computeStepMetrics,
+  computeStepState,
+  correctedStep,
+  groupMoments,
+} from '../../../src/metrics/index.js';
 
 await initBackend('cpu');
 const grid = tf.ones([2, 3]);
@@ -102,7 +111,7 @@ describe('weights', () => {
     );
     const batch = batchFromVerl({ ...logs, response_mask: responseMask, isWeights });
     expect(batch.rolloutIsWeights).toBe(isWeights);
-    tf.dispose([isWeights!, responseMask]);
+    tf.dispose([isWeights, responseMask]);
   });
 
   test('under both names are refused, unless they are the same', () => {
@@ -139,5 +148,32 @@ describe('one number per row, where tokens have more, is refused with what helps
     expect(() => batchFromVerl({ response_mask: grid, advantages: steps })).toThrow(
       /for one step a row all of them as \[batch\]/,
     );
+  });
+});
+
+describe('a list whose length cannot be one is refused before it is copied', () => {
+  const batch = batchFromVerl({ response_mask: grid, token_level_rewards: grid, token_level_scores: grid });
+
+  test.each([{ length: 1e9 }, { length: -1 }, { length: NaN }, { length: 0.5 }])('%o', async (list) => {
+    const given = list as never;
+    const groups = { groups: given };
+    const rolloutCorrection = { rolloutIs: 'token' } as const;
+    await expect(computeStepMetrics(batch, groups)).rejects.toThrow('options.groups');
+    await expect(computeStepState(batch, groups)).rejects.toThrow('options.groups');
+    await expect(
+      correctedStep(
+        { ...batch, oldLogProbs: grid, rolloutLogProbs: grid },
+        { groups: given, rolloutCorrection },
+      ),
+    ).rejects.toThrow('options.groups');
+    await expect(computeGroupMetrics(batch, given)).rejects.toThrow('groups');
+    expect(() => groupMoments(given, given)).toThrow('groupMoments: values');
+    expect(() => groupMoments([1, 2], given)).toThrow('groupMoments: groups');
+    for (const column of ['global_token_num', '__num_turns__', 'tool_call_counts'] as const) {
+      expect(() => batchFromVerl({ response_mask: grid }, { [column]: given })).toThrow(column);
+    }
+    for (const column of ['prompt_length', 'response_length'] as const) {
+      expect(() => batchFromVerl({ response_mask: grid, [column]: given })).toThrow(column);
+    }
   });
 });

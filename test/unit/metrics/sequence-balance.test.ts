@@ -34,6 +34,16 @@ test('more ranks than rows leave ranks without tokens', async () => {
   });
 });
 
+test.each([
+  ['ranks without end', { length: 1e9 }],
+  ['rows without end', [{ length: 1e9 }, [0]]],
+  ['less than no rank', { length: -1 }],
+  ['less than no row', [[0, 1], { length: -1 }]],
+  ['half a row', [[0, 1], { length: 0.5 }]],
+])('%s are refused before they are copied', async (_what, partitions) => {
+  await expect(balance([5, 6], partitions as never)).rejects.toThrow(ValueError);
+});
+
 describe('without global_token_num', () => {
   test('the lengths are those of the attention mask, prompt and response', async () => {
     const attention_mask = tf.tensor2d(
