@@ -60,7 +60,13 @@ tracker.denominator({ n_valid_tokens: responseMask });
 tracker.stat({ loss }, { denominator: 'n_valid_tokens' });
 tracker.scalar({ grad_norm: 0.4 });
 
-const policy = tally.batchFromVerl({ response_mask: responseMask, old_log_probs, log_probs, advantages });
+const policy = tally.batchFromVerl({
+  response_mask: responseMask,
+  old_log_probs,
+  log_probs,
+  advantages,
+  isWeights,
+});
 const update = await tally.computePolicyMetrics(policy, { clipRatioHigh: 0.28 });
 console.log(update['actor/pg_clipfrac']); // 0
 

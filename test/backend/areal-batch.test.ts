@@ -127,6 +127,11 @@ describe('columns', () => {
 
   test('that do not exist, or do not fit, are refused', () => {
     expect(() => batchFromAreal(sequences({ loss_msk: tf.ones([2, 8]) } as object))).toThrow(ValueError);
+    const strange = sequences({ loss_msk: tf.ones([2, 8]), versoins: tf.ones([2, 8]), fields: 1 } as object);
+    expect(() => batchFromAreal(strange)).toThrow(
+      /tensors\.loss_msk, tensors\.versoins, tensors\.fields.*columns that do not exist.*loss_mask for loss_msk, versions for versoins/,
+    );
+    expect(() => batchFromAreal(strange)).not.toThrow(/option/);
     expect(() => batchFromAreal(sequences({ logprobs: tf.ones([2, 7]) }))).toThrow(ShapeError);
     expect(() => batchFromAreal({ ...sequences(), loss_mask: undefined } as never)).toThrow(/loss_mask/);
     expect(() => batchFromAreal(sequences({ rewards: tf.ones([3]) }))).toThrow(/rewards.*\[2, 8\], or \[2\]/);

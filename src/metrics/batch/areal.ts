@@ -6,8 +6,9 @@
  * later user turns included.
  */
 import * as tf from '@tensorflow/tfjs-core';
-import { MissingInputError, ShapeError } from '../../errors.js';
+import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
 import { assertNamed, assertOptions } from '../../kernels/arguments.js';
+import { meantName } from '../../kernels/meant-name.js';
 import { type NamedTensor, assertNumericTensor } from '../../kernels/residency.js';
 import { selectionOf, tidyWhere } from '../../kernels/resident-ops.js';
 import { type RolloutBatch, assertBatch } from '../batch.js';
@@ -72,6 +73,7 @@ export interface OwningBatch extends RolloutBatch {
 
 const WHERE = 'batchFromAreal';
 
+/** All columns; a new one cannot be left out. */
 const COLUMNS = {
   attention_mask: 'any',
   loss_mask: 'any',
@@ -113,7 +115,7 @@ const ADVANTAGES = {
  * @returns the batch, for all functions that take one, with tensors of its own on the back end of the masks: `[B]` lengths, scores
  *   of tokens, and columns of a forward pass moved to the places of their tokens. Nothing is read back
  * @throws MissingInputError without masks, or where it must be said whether columns are rolled; ShapeError, DtypeError,
- *   DisposedTensorError, BackendError, ValueError for a column that does not exist
+ *   DisposedTensorError, BackendError, ValueError naming all columns that do not exist
  * @source AReaL, workflow/rlvr.py; trainer/ppo/actor.py, compute_advantages
  * @example
  *   const batch = batchFromAreal({ attention_mask, loss_mask, logprobs, versions, rewards });
@@ -124,8 +126,8 @@ export function batchFromAreal(tensors: ArealTensors, options: ArealBatchOptions
   const call = 'call it as batchFromAreal({ attention_mask, loss_mask, logprobs, rewards })';
   assertNamed(WHERE, 'tensors', tensors, { expected: 'a record of tensors by name', remedy: call });
   assertOptions(WHERE, options, { isRolled: 'boolean' });
-  assertOptions<object>(WHERE, withoutNulls(tensors), COLUMNS, 'tensors');
   const given = withoutNulls(tensors);
+  assertColumns(given);
   for (const [name, tensor] of Object.entries(given)) assertNumericTensor(WHERE, name, tensor);
   for (const name of ['attention_mask', 'loss_mask'] as const) assertNumericTensor(WHERE, name, given[name]);
   const { attention_mask: attentionMask, loss_mask: lossMask, logprobs, rewards } = tensors;
@@ -161,6 +163,24 @@ export function batchFromAreal(tensors: ArealTensors, options: ArealBatchOptions
 }
 
 type Given = Readonly<Record<string, tf.Tensor>>;
+
+/** @throws ValueError naming all columns that there are not: a misspelt one would leave its metrics out in silence */
+function assertColumns(given: Given): void {
+  const strangers = Object.keys(given).filter((name) => !Object.hasOwn(COLUMNS, name));
+  if (strangers.length === 0) return;
+  const known = Object.keys(COLUMNS);
+  const meant = strangers.flatMap((name) => {
+    const column = meantName(name, known);
+    return column === undefined ? [] : [`${column} for ${name}`];
+  });
+  throw new ValueError({
+    where: WHERE,
+    input: strangers.map((name) => `tensors.${name}`).join(', '),
+    expected: `the columns ${known.join(', ')}`,
+    received: strangers.length === 1 ? 'a column that does not exist' : 'columns that do not exist',
+    remedy: `${meant.length === 0 ? '' : `did you mean ${meant.join(', ')}? `}spell them as these, or leave them out`,
+  });
+}
 
 function withoutNulls(tensors: ArealTensors): Given {
   return Object.fromEntries(

@@ -67,6 +67,9 @@ const CORRECTED = 'correctedStep';
  * The metrics of a step together with the tensors of its rollout correction, for the pass that the metrics take:
  * `computeStepMetrics` and `computeRolloutCorrection` in one call, which read the batch once.
  *
+ * The weights are made here, so the losses of `metrics` (`actor/pg_loss`) are without them, while verl's actor multiplies its loss
+ * by them: `computePolicyMetrics({ ...batch, responseMask, rolloutIsWeights: isWeights })` gives the weighted loss.
+ *
  * @param batch needs old_log_probs, rollout_log_probs and response_mask, which one step a row does not need; its tensors may
  *   be disposed while this waits
  * @returns metrics, with as many read-backs as `computeStepMetrics`; weights and mask on the backend of the batch, made
