@@ -8,6 +8,7 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
 import { assertNamed, isArrayLike, kindOf, strangerAt } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
+import { assertFieldNames } from './batch/fields.js';
 
 /** One number per row: a `[B]` tensor or an array of B numbers. */
 export type RowColumn = Tensor | ArrayLike<number>;
@@ -123,6 +124,17 @@ export const LISTS = {
   globalTokenNum: 'global_token_num',
 } as const;
 
+/** All fields, with verl's names where it has them. */
+const FIELDS: Readonly<Record<keyof RolloutBatch, string>> = {
+  batchSize: 'batch_size',
+  responseWidth: 'response_width',
+  isFullSequence: 'is_full_sequence',
+  attentionMask: 'attention_mask',
+  ...RESPONSE_TENSORS,
+  ...ROW_COLUMNS,
+  ...LISTS,
+};
+
 /** @throws ValueError for a width that is no number of columns */
 export function assertWidth(where: string, width: number): void {
   if (Number.isSafeInteger(width) && width >= 0) return;
@@ -174,13 +186,15 @@ export function isTensorColumn(column: RowColumn): column is Tensor {
 /**
  * Checks that everything in the batch fits together.
  *
- * @throws ShapeError naming the input, both shapes and the remedy; DtypeError, DisposedTensorError
+ * @throws ShapeError naming the input, both shapes and the remedy; DtypeError, DisposedTensorError; ValueError for a field
+ *   that is misspelt or has verl's name
  */
 export function assertBatch(where: string, batch: RolloutBatch): void {
   assertNamed(where, 'batch', batch, {
     expected: 'a batch',
     remedy: 'make one with batchFromVerl, or write { batchSize, responseMask, … }',
   });
+  assertFieldNames(where, batch, FIELDS);
   const { batchSize, responseWidth, attentionMask } = batch;
   assertRows(where, batchSize);
   if (responseWidth !== undefined) assertWidth(where, responseWidth);

@@ -21,6 +21,7 @@ import {
   type Stat,
   type StatOptions,
   type StatReduction,
+  assertStatCall,
   bindings,
   launchOf,
   namedStats,
@@ -90,10 +91,10 @@ export class Ledger {
 
   /** Reduces one value per name over the mask that it pairs with; see `StatsTracker.stat`. */
   recordStats(path: string, values: unknown, options: StatOptions | undefined): void {
-    if (options !== undefined)
-      assertOptions('stat', options, { denominator: 'any', reduceType: 'any', nonFinite: 'any' });
+    assertStatCall(values, options);
+    assertOptions('stat', options, { denominator: 'any', reduceType: 'any', nonFinite: 'any' });
     const bindingOf = bindings(options);
-    const { denominator, queue } = this.#denominators.find(path, options?.denominator);
+    const { denominator, queue } = this.#denominators.find(path, options.denominator);
     const stats = this.#stats(path, denominator, values, bindingOf, options);
     this.#book.assertCompatible('stat', stats);
     queue.dropUnreadable((mask) => {

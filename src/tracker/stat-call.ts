@@ -1,7 +1,9 @@
 /**
  * What a stat call was given: tensors, and what their keys are to be. Checked here, recorded by the ledger.
  */
-import type { Tensor } from '@tensorflow/tfjs-core';
+import { Tensor } from '@tensorflow/tfjs-core';
+import { MissingInputError, ValueError } from '../errors.js';
+import { kindOf } from '../kernels/arguments.js';
 import type { Binding } from './entry.js';
 import {
   assertNamesKnown,
@@ -34,6 +36,42 @@ export interface StatOptions extends StatReduction {
 export interface Stat extends Claim {
   readonly name: string;
   readonly tensor: Tensor;
+}
+
+/**
+ * Refuses calls in the order and the form of other trackers: the denominator first, or among the values.
+ *
+ * @throws ValueError for these; MissingInputError without options
+ */
+export function assertStatCall(
+  values: unknown,
+  options: StatOptions | undefined,
+): asserts options is StatOptions {
+  if (typeof values === 'string') {
+    const names = isRecord(options) ? Object.keys(options).slice(0, 10).join(', ') : 'name';
+    throw new ValueError({
+      where: 'stat',
+      input: 'values',
+      expected: 'an object of named values',
+      received: kindOf(values),
+      remedy: `values come first: call it as stat({ ${names} }, { denominator: '${values.slice(0, 100)}' })`,
+    });
+  }
+  if (options !== undefined) return;
+  const among = isRecord(values) ? values.denominator : undefined;
+  const names = isRecord(values) ? Object.keys(values).filter((name) => name !== 'denominator') : [];
+  const denominator = typeof among === 'string' ? among.slice(0, 100) : 'n_valid_tokens';
+  throw new MissingInputError({
+    where: 'stat',
+    input: 'options',
+    expected: 'a second argument { denominator } with the name of the mask that values are reduced over',
+    received: typeof among === 'string' ? 'a denominator among the values' : 'nothing',
+    remedy: `call it as stat({ ${names.slice(0, 10).join(', ') || 'name'} }, { denominator: '${denominator}' })`,
+  });
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Tensor);
 }
 
 export function launchOf(stats: readonly Stat[], { compact }: HeldMask): Launch {

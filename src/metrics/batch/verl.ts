@@ -15,6 +15,7 @@ import {
   columnsOf,
   rowsOf,
 } from '../batch.js';
+import { WEIGHTS_AS_RETURNED } from './fields.js';
 import { UNREAD_LISTS, UNREAD_TENSORS } from './names.js';
 
 type NameIn<T> = T[keyof T];
@@ -48,9 +49,6 @@ export interface BatchOptions {
 }
 
 const WHERE = 'batchFromVerl';
-
-/** Under this name `computeRolloutCorrection` returns weights. */
-const WEIGHTS_AS_RETURNED = 'isWeights';
 
 const TENSOR_NAMES: readonly string[] = [
   'attention_mask',

@@ -16,7 +16,7 @@ export interface RolloutCorrectionOptions {
   readonly rolloutIs?: WeightLevel | undefined;
   /**
    * A number, or its text, truncates weights to that upper bound; `'lower_upper'` or `[lower, upper]` (IcePop) zeroes
-   * weights outside of the range. Default 2.
+   * weights outside of the range. Default 2. Another one is refused without `rolloutIs`.
    */
   readonly rolloutIsThreshold?: Threshold | undefined;
   /** What tokens or sequences are rejected by: some of `rejectionNames`, separated by commas. Left out: nothing. */
@@ -24,7 +24,7 @@ export interface RolloutCorrectionOptions {
   /**
    * One threshold for all, or one for each of `rolloutRs`, separated by commas. k1 takes `'lower_upper'`, bounds of
    * the ratio π_rollout / π_train, or `u` for `'1/u_u'`; k2 and k3 take the largest value that is kept. A pair
-   * `[lower, upper]` is the range `'lower_upper'`, for all of `rolloutRs`.
+   * `[lower, upper]` is the range `'lower_upper'`, for all of `rolloutRs`. Refused without `rolloutRs`.
    */
   readonly rolloutRsThreshold?: Threshold | undefined;
   /**
@@ -100,16 +100,18 @@ export function correctionSettings(
   const kinds = {
     rolloutIs: 'string',
     rolloutIsThreshold: 'any',
-    rolloutRs: 'string',
+    rolloutRs: 'any',
     rolloutRsThreshold: 'any',
     batchNormalize: 'boolean',
     semantics: 'any',
   } as const;
   assertOptions(where, options, kinds, as);
   const at: Place = { where, as };
-  const { rolloutIs, rolloutIsThreshold = 2, rolloutRs, rolloutRsThreshold } = options;
+  const { rolloutIs, rolloutIsThreshold = DEFAULT_IS_THRESHOLD, rolloutRs, rolloutRsThreshold } = options;
   const { batchNormalize = false, semantics = 'recommended' } = options;
   assertSemantics(where, semantics);
+  assertRules(at, rolloutRs);
+  assertUsed(at, options);
   const level = rolloutIs === undefined ? undefined : weightLevel(at, rolloutIs);
   const bounds = weightBounds(at, spelledRange(rolloutIsThreshold));
   return {
@@ -117,6 +119,51 @@ export function correctionSettings(
     weighting: level && { level, ...bounds, batchNormalize },
     rejections: rolloutRs === undefined ? [] : rejectionsOf(at, rolloutRs, spelledRange(rolloutRsThreshold)),
   };
+}
+
+/** verl's configuration has it whether there are weights or not. */
+const DEFAULT_IS_THRESHOLD = 2;
+
+/** @throws ValueError for rules that are no text */
+function assertRules({ where, as }: Place, rules: unknown): void {
+  if (rules === undefined || typeof rules === 'string') return;
+  throw new ValueError({
+    where,
+    input: `${as}.rolloutRs`,
+    expected: 'names separated by commas',
+    received: kindOf(rules),
+    remedy: Array.isArray(rules)
+      ? "join them with commas, e.g. 'token_k1,seq_max_k3'"
+      : 'leave it out to reject nothing',
+  });
+}
+
+function isThresholdOf(threshold: unknown, upper: number): boolean {
+  return typeof threshold === 'string' ? Number(threshold) === upper : threshold === upper;
+}
+
+/** @throws ValueError for an option that acts only beside another one, which is not there */
+function assertUsed({ where, as }: Place, options: RolloutCorrectionOptions): void {
+  const { rolloutIs, rolloutIsThreshold = DEFAULT_IS_THRESHOLD, rolloutRs, rolloutRsThreshold } = options;
+  const isDefault = isThresholdOf(rolloutIsThreshold, DEFAULT_IS_THRESHOLD);
+  const unused: readonly [name: keyof RolloutCorrectionOptions, isUnused: boolean, needed: string][] = [
+    ['rolloutIsThreshold', rolloutIs === undefined && !isDefault, "rolloutIs: 'token'"],
+    ['batchNormalize', rolloutIs === undefined && options.batchNormalize === true, "rolloutIs: 'token'"],
+    [
+      'rolloutRsThreshold',
+      rolloutRs === undefined && rolloutRsThreshold !== undefined,
+      "rolloutRs: 'token_k1'",
+    ],
+  ];
+  const [name, , needed] = unused.find(([, isUnused]) => isUnused) ?? [];
+  if (name === undefined) return;
+  throw new ValueError({
+    where,
+    input: `${as}.${name}`,
+    expected: `${needed!.split(':')[0]!} beside it`,
+    received: kindOf(options[name]),
+    remedy: `without it nothing happens: pass e.g. ${needed!} too, or leave ${name} out`,
+  });
 }
 
 /** A pair of numbers as verl spells it; anything else as it is. */

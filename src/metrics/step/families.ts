@@ -114,6 +114,31 @@ export function assertPopulation(where: string, population: unknown): void {
   });
 }
 
+/** Options of the families that have an object of their own. */
+const NESTED = {
+  rolloutCorrection: ['rolloutIs', 'rolloutIsThreshold', 'rolloutRs', 'rolloutRsThreshold', 'batchNormalize'],
+  policy: ['clipRatio', 'clipRatioLow', 'clipRatioHigh', 'clipRatioC', 'cliprangeValue', 'klLossType'],
+} as const satisfies {
+  readonly rolloutCorrection: readonly (keyof RolloutCorrectionOptions)[];
+  readonly policy: readonly (keyof PolicyMetricsOptions)[];
+};
+
+/** @throws ValueError for an option beside the object that it belongs into */
+export function assertNested(where: string, options: unknown): void {
+  if (typeof options !== 'object' || options === null) return;
+  for (const [part, names] of Object.entries<readonly string[]>(NESTED)) {
+    const name = names.find((one) => (options as Readonly<Record<string, unknown>>)[one] !== undefined);
+    if (name === undefined) continue;
+    throw new ValueError({
+      where,
+      input: `options.${name}`,
+      expected: `${name} in options.${part}`,
+      received: 'it beside the others',
+      remedy: `pass ${part}: { ${name} }`,
+    });
+  }
+}
+
 /** @throws ValueError for what is not the same everywhere in a step, or is no family */
 export function assertStateOptions(where: string, options: StepStateOptions): void {
   assertSemantics(where, options.semantics ?? 'recommended');
@@ -325,6 +350,7 @@ export function finishFamily(
 
 /** Refuses everything that is no set of options of a step, see `assertOptions`. */
 export function assertStepStateOptions(where: string, options: StepStateOptions): void {
+  assertNested(where, options);
   assertOptions(where, options, stateKinds);
   assertStateOptions(where, options);
 }

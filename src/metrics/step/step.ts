@@ -3,13 +3,20 @@
  * prompts, read back together.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { MissingInputError } from '../../errors.js';
 import { assertOptions } from '../../kernels/arguments.js';
 import { retainTensor } from '../../kernels/index.js';
 import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from '../batch.js';
 import type { WeightLevel } from '../rollout-correction/options.js';
 import { type CorrectionInputs, correctionTensors } from '../rollout-correction/tensors.js';
 import type { Metrics } from '../statistics.js';
-import { type StepStateOptions, assertStateOptions, assertStepStateOptions, stateKinds } from './families.js';
+import {
+  type StepStateOptions,
+  assertNested,
+  assertStateOptions,
+  assertStepStateOptions,
+  stateKinds,
+} from './families.js';
 import { launchStep } from './launch.js';
 import { type StepFacts, type StepState, assertFacts, factKinds } from './state.js';
 
@@ -93,6 +100,7 @@ export async function correctedStep(
   batch: RolloutBatch,
   options: CorrectedStepOptions,
 ): Promise<CorrectedStep> {
+  assertCorrectionAsked(options);
   const { asked, facts } = checkedOptions(CORRECTED, options);
   assertBatch(CORRECTED, batch);
   const { rolloutCorrection = {} } = asked;
@@ -124,10 +132,22 @@ export async function correctedStep(
   }
 }
 
+function assertCorrectionAsked(options: unknown): void {
+  if (options !== undefined) return;
+  throw new MissingInputError({
+    where: CORRECTED,
+    input: 'options',
+    expected: 'an object with rolloutCorrection',
+    received: 'nothing',
+    remedy: "call it as correctedStep(batch, { rolloutCorrection: { rolloutIs: 'token' } })",
+  });
+}
+
 function checkedOptions(
   where: string,
   options: StepMetricsOptions,
 ): { readonly asked: StepStateOptions; readonly facts: StepFacts } {
+  assertNested(where, options);
   assertOptions(where, options, { ...stateKinds, ...factKinds });
   assertStateOptions(where, options);
   const { timing, nGpus, gradientNorm, ...asked } = options;

@@ -56,7 +56,10 @@ describe('thresholds of weights', () => {
 });
 
 test('no weights unless a level is asked for', () => {
-  expect(settings({ rolloutIsThreshold: 3, batchNormalize: true }).weighting).toBeUndefined();
+  expect(settings({}).weighting).toBeUndefined();
+  // verl's configuration has the default whether there are weights or not.
+  expect(settings({ rolloutIsThreshold: 2, batchNormalize: false }).weighting).toBeUndefined();
+  expect(settings({ rolloutIsThreshold: '2.0' }).weighting).toBeUndefined();
 });
 
 test.each(['segment', '', 'Token'])('the level %j is none', (rolloutIs) => {
@@ -138,5 +141,24 @@ describe('criteria of rejection', () => {
 });
 
 test('nothing is rejected unless a criterion is named', () => {
-  expect(settings({ rolloutRsThreshold: '1,2,3' }).rejections).toEqual([]);
+  expect(settings({}).rejections).toEqual([]);
+});
+
+test.each([
+  [{ rolloutIsThreshold: 3 }, /options\.rolloutIsThreshold: expected rolloutIs beside it/],
+  [{ rolloutIsThreshold: '0.5_2' }, /options\.rolloutIsThreshold: expected rolloutIs beside it/],
+  [{ rolloutRs: 'token_k2', rolloutRsThreshold: 1, batchNormalize: true }, /options\.batchNormalize/],
+  [
+    { rolloutRsThreshold: '0.5_2' },
+    /rolloutRsThreshold: expected rolloutRs beside it.*rolloutRs: 'token_k1' too/,
+  ],
+  [{ rolloutIs: 'token', rolloutRsThreshold: 0 }, /options\.rolloutRsThreshold/],
+] as const)('%j, where an option would do nothing, is refused', (options, message) => {
+  expect(() => settings(options)).toThrow(ValueError);
+  expect(() => settings(options)).toThrow(message);
+});
+
+test('a list of criteria is to be joined with commas', () => {
+  const options = { rolloutRs: ['token_k1'], rolloutRsThreshold: 2 } as never;
+  expect(() => settings(options)).toThrow(/options\.rolloutRs: .*got a plain array; join them with commas/);
 });
