@@ -30,8 +30,8 @@ export type EstimatorName = (typeof estimatorNames)[number];
 export interface ValidationOptions {
   /**
    * Closed forms (default), or random draws for comparison with runs that had no others. The exact majority of a prompt
-   * with many labels costs about N^2.5; where that would take more than about a quarter of a second, as with hundreds of labels
-   * among 512 samples, it is drawn all the same, and `drawn` of the report says so.
+   * with many labels costs about N^2.5; where that would take more than 2^25 products, or 2^30 over the prompts
+   * of the call, as with hundreds of labels among 512 samples, it is drawn all the same, and `drawn` of the report says so.
    */
   readonly estimator?: EstimatorName | undefined;
   /**
@@ -98,8 +98,9 @@ export function processValidationMetrics(
   infos: Readonly<Record<string, InfoColumn>>,
   options: ValidationOptions = {},
 ): ValidationReport {
-  const estimator = estimatorOf(options);
+  const estimatorFor = estimatorOf(options);
   const sources = groupSamples(WHERE, dataSources, sampleUids);
+  const estimator = estimatorFor([...sources].reduce((count, [, prompts]) => count + prompts.length, 0));
   assertInfos(WHERE, infos, dataSources.length);
   const labels = Object.hasOwn(infos, VOTES) ? labelCodes(WHERE, `infos.${VOTES}`, infos[VOTES]!) : undefined;
   const tools = { ballotsOf: rememberedBallots(labels), estimator, namesFor: rememberedNames() };
@@ -129,7 +130,8 @@ export function processValidationMetrics(
   return report;
 }
 
-function estimatorOf(options: ValidationOptions): Estimator {
+/** The estimator for a call of so many prompts. */
+function estimatorOf(options: ValidationOptions): (prompts: number) => Estimator {
   assertOptions(WHERE, options, { estimator: 'any', replacement: 'boolean', seed: 'any', nBootstrap: 'any' });
   const { estimator = 'exact', replacement = true, seed = 42, nBootstrap = 1000 } = options;
   if (!(estimatorNames as readonly unknown[]).includes(estimator)) {
@@ -144,7 +146,8 @@ function estimatorOf(options: ValidationOptions): Estimator {
   assertSeed(WHERE, seed);
   assertCount(WHERE, 'options.nBootstrap', nBootstrap);
   const drawing = { replacement, nBootstrap, seed };
-  return estimator === 'exact' ? exactEstimator(drawing) : bootstrapEstimator(drawing);
+  return (prompts) =>
+    estimator === 'exact' ? exactEstimator(drawing, prompts) : bootstrapEstimator(drawing);
 }
 
 /** Ballots of samples. Prompts without absent values have the same for every variable. */

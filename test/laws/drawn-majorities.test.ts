@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import { type ValidationReport, processValidationMetrics } from '../../src/metrics/index.js';
 import { drawnChancesToWin } from '../../src/metrics/validation/drawing.js';
+import { Ballots, exactEstimator } from '../../src/metrics/validation/estimators.js';
 import { CountChances, type VoteGroup, chancesToWin } from '../../src/metrics/validation/majority.js';
 
 describe('majorities of many answers', () => {
@@ -37,6 +38,17 @@ describe('majorities of many answers', () => {
     const { metrics } = inOrder;
     expect(reportOf(votes.toReversed()).metrics[key(1024)]).toBeCloseTo(metrics[key(1024)]!, 12);
     expect(reportOf(votes, { seed: 7 }).metrics[key(1024)]).not.toBe(metrics[key(1024)]);
+  });
+
+  test('share what a call may take: of very many prompts they are drawn', () => {
+    const ballots = new Ballots(Int32Array.from({ length: 64 }, (_, i) => (i * i) % 23));
+    const values = Float64Array.from({ length: 64 }, (_, i) => i % 3);
+    const drawnAmong = (prompts: number): string[] =>
+      exactEstimator({ replacement: true, nBootstrap: 10, seed: 1 }, prompts)(values, ballots).map(
+        ({ drawn }) => drawn,
+      );
+    expect(new Set(drawnAmong(1))).toEqual(new Set(['none']));
+    expect(drawnAmong(2 ** 20).at(-1)).toBe('majority');
   });
 
   test('of few answers are never drawn', () => {

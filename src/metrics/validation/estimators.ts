@@ -62,15 +62,18 @@ export class Ballots {
   }
 }
 
-/** Products of two numbers that the majorities of one prompt may take: about a quarter of a second of one core. */
-const PRODUCTS_PER_PROMPT = 2 ** 28;
+/** Products of two numbers that the majorities of one prompt may take, and those of all prompts of a call together. */
+const PRODUCTS_PER_PROMPT = 2 ** 25;
+const PRODUCTS_PER_CALL = 2 ** 30;
 
 /**
  * The estimator without error. It remembers the chances, which depend on numbers of samples and votes alone.
  *
  * @param drawing how majorities are drawn that take too long; with or without replacement is what all estimates are of
+ * @param prompts of the call, which share what it may take; all have the same share, in whatever order they come
  */
-export function exactEstimator(drawing: Drawing): Estimator {
+export function exactEstimator(drawing: Drawing, prompts: number): Estimator {
+  const affordable = Math.min(PRODUCTS_PER_PROMPT, PRODUCTS_PER_CALL / prompts);
   const { replacement } = drawing;
   const toBeBest = new Map<number, readonly Float64Array[]>();
   const outcomes = new Map<string, Outcome>();
@@ -96,7 +99,7 @@ export function exactEstimator(drawing: Drawing): Estimator {
       if (outcome === undefined) {
         const place = new Map(groups.map(({ votes }, g) => [votes, g]));
         // What the small draws take is nothing beside the large ones, so these are the ones that are drawn.
-        const budget = { products: PRODUCTS_PER_PROMPT };
+        const budget = { products: affordable };
         const wins = ladderOf(ballots.votes.length).map((draws): Contest => {
           const exact = chancesToWin(groups, draws, counts, budget);
           return {
