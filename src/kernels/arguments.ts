@@ -17,6 +17,10 @@ export function kindOf(value: unknown): string {
   try {
     if (Array.isArray(value)) return 'a plain array';
     if (value instanceof Tensor) return 'a tensor';
+    const copy: unknown = (value as { readonly [COPY]?: unknown })[COPY];
+    if (copy !== undefined && copy !== OWN_COPY) {
+      return `a ${classOf(value) ?? 'result'} of another copy of tensortally (\`npm ls tensortally\` lists them)`;
+    }
     if (isThenable(value))
       return value instanceof Promise ? PROMISE : `${PROMISE} (${classOf(value) ?? 'no class'})`;
     return `an object (${classOf(value) ?? 'no class'})`;
@@ -24,6 +28,15 @@ export function kindOf(value: unknown): string {
     // A proxy or a getter that throws.
     return 'an object (no class)';
   }
+}
+
+/** Under it, instances of a class say which copy of the package made them. */
+const COPY = Symbol.for('tensortally/copy@1');
+const OWN_COPY = Object.freeze({});
+
+/** Lets messages say of instances that another copy of the package made that this is what is wrong with them. */
+export function markCopy(type: abstract new (...args: never[]) => object): void {
+  Object.defineProperty(type.prototype, COPY, { value: OWN_COPY });
 }
 
 function classOf(value: object): string | undefined {

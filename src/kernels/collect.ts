@@ -6,7 +6,7 @@
  * reads it; `collect(a, b, c)` reads any number of them in a single transfer per device.
  */
 import { ReleasedError, ValueError } from '../errors.js';
-import { assertFunction, kindOf, messageOf } from './arguments.js';
+import { assertFunction, kindOf, markCopy, messageOf } from './arguments.js';
 
 /** Brings blocks of one device to the host. One call is one transfer. */
 export interface BlockReader<H = unknown> {
@@ -86,6 +86,10 @@ type Finish<T> = (contents: readonly ArrayBuffer[]) => T;
  */
 export class Pending<T> implements Promise<T> {
   readonly [Symbol.toStringTag] = 'Pending';
+  static {
+    markCopy(this);
+  }
+
   readonly #blocks: readonly DeviceBlock[];
   readonly #finish: Finish<T>;
   #error: Error | undefined;

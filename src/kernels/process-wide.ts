@@ -28,7 +28,7 @@ export function processWide<T extends object>(name: string, form: number, make: 
  * @param form as of `processWide`, of the public methods
  */
 export function recognizeAcrossCopies(
-  type: abstract new (...args: never[]) => object,
+  type: { readonly prototype: object },
   name: string,
   form: number,
 ): void {

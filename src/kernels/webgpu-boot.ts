@@ -7,6 +7,7 @@
 import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
+import { messageOf } from './arguments.js';
 import { runningBackend } from './residency.js';
 import { isSoftwareAdapter } from './webgpu-internals.js';
 
@@ -214,12 +215,12 @@ export async function importPackage<T>(load: () => Promise<T>, name: string): Pr
   try {
     return await load();
   } catch (cause) {
-    const absent = (cause as { code?: unknown }).code === 'ERR_MODULE_NOT_FOUND';
+    const absent = (cause as { code?: unknown } | null | undefined)?.code === 'ERR_MODULE_NOT_FOUND';
     throw new BackendError(
       {
         where: 'initBackend',
         expected: `the package ${name}`,
-        received: absent ? 'nothing: it is not installed' : `an error from it: ${String(cause)}`,
+        received: absent ? 'nothing: it is not installed' : `an error from it: ${messageOf(cause)}`,
         remedy: `run \`npm install ${name}\``,
       },
       { cause },

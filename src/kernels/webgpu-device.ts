@@ -8,6 +8,7 @@
  */
 import type { DataType, KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
+import { messageOf } from './arguments.js';
 import type { BlockReader } from './collect.js';
 import { BufferPool } from './webgpu-buffers.js';
 import { CommandStream } from './webgpu-commands.js';
@@ -199,7 +200,7 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
       // A failed mapping is only the symptom of a fault.
       if (fault !== undefined) throw faultError(fault.message, fault);
       const reason: unknown = (mapping as PromiseRejectedResult).reason;
-      throw faultError(String(reason), reason);
+      throw faultError(messageOf(reason), reason);
     }
     if (this.#faults.faultSince(submitted) === undefined) this.#faults.prove(submitted);
     const bytes = staging.getMappedRange(0, total);

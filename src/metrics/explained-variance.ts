@@ -5,6 +5,7 @@ import { kindOf } from '../kernels/arguments.js';
 import { subtract } from '../kernels/expression.js';
 import type { Pending } from '../kernels/index.js';
 import { Moments, type MomentsRow, channelTables, emptyRow, mergeRows } from '../kernels/index.js';
+import { recognizeAcrossCopies } from '../kernels/process-wide.js';
 import { isOneNumber } from './rounding.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 
@@ -41,6 +42,10 @@ export function explainedVariance(returns: MomentsRow, errors: MomentsRow, seman
  *   all.value(); // as if the parts had been one batch
  */
 export class ExplainedVariance {
+  static {
+    recognizeAcrossCopies(this, 'explained-variance', 1);
+  }
+
   /** Moments of the returns of the selected tokens. */
   readonly returns: MomentsRow;
   /** Moments of returns − values of the same tokens. */

@@ -167,6 +167,12 @@ export function klPlan(batch: RolloutBatch, options: KlMetricsOptions = {}, wher
   );
 }
 
+/** The keys of `klPlan`. */
+export const klKeys: readonly string[] = klEstimatorNames.flatMap((name) => [
+  `${name}/mean`,
+  `${name}/seq_mean`,
+]);
+
 /** The metrics of rows, from the channels of `klPlan`. */
 export function klMetricsOf(tables: RecordTables, semantics: Semantics): Metrics {
   return recordMetricsOf(tables, semantics, () => NaN);

@@ -135,7 +135,11 @@ export function policyPlan(
     fields.every((field) => batch[field] !== undefined)
       ? { ...response, inputs: requireTensors(where, batch, fields) }
       : undefined;
-  const plans = { ...updatePlans(part, checked), ...klPlans(part, checked), ...criticPlans(part, checked) };
+  const plans: Record<string, Plan<number>> = {
+    ...updatePlans(part, checked),
+    ...klPlans(part, checked),
+    ...criticPlans(part, checked),
+  };
   return {
     plan: recordPlan(plans, (tables) => policyMetricsOf(tables, response.cols, options, where)),
     missing: missingPartners(where, batch, checked),
@@ -186,7 +190,14 @@ export interface CheckedPolicyOptions {
 
 /** The fields as inputs under their own names; undefined if the batch lacks one. */
 type PartOf = (...fields: readonly ResponseField[]) => ResponsePart | undefined;
-type Plans = Record<string, Plan<number>>;
+
+/** The keys of `policyPlan`. */
+export const policyKeys = [
+  ...(['actor/ppo_kl', 'actor/pg_loss', 'actor/pg_clipfrac', 'actor/pg_clipfrac_lower'] as const),
+  ...(['actor/entropy', 'actor/kl_loss', 'actor/reward_kl_penalty'] as const),
+  ...(['critic/vpred_mean', 'critic/vf_loss', 'critic/vf_clipfrac'] as const),
+] as const;
+type Plans = Partial<Record<(typeof policyKeys)[number], Plan<number>>>;
 
 function updatePlans(part: PartOf, { aggregation, range }: CheckedPolicyOptions): Plans {
   const { semantics } = aggregation;

@@ -2,6 +2,7 @@
 import { Tensor } from '@tensorflow/tfjs-core';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
+import { recognizeAcrossCopies } from '../kernels/process-wide.js';
 import { catalogEntryOf } from './catalog.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 import type { Metrics } from './statistics.js';
@@ -44,6 +45,10 @@ export type MetricValue = number | Float32Array | Int32Array | Uint8Array;
  *   loss.aggregate(); // 1.375
  */
 export class Metric {
+  static {
+    recognizeAcrossCopies(this, 'metric', 1);
+  }
+
   readonly aggregation: Aggregation;
   #count = 0;
   #weight = 0;

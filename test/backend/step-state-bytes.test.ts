@@ -11,6 +11,7 @@ import {
   computeStepState,
 } from '../../src/metrics/index.js';
 import { checksumBut } from '../../src/metrics/step/checksum.js';
+import { MOST_BYTES } from '../../src/metrics/step/header-scan.js';
 import { testBackend } from '../support/backend.js';
 import { deviceTensor } from '../support/tensors.js';
 import { runsOf } from '../support/long.js';
@@ -78,6 +79,17 @@ test('a state without anything about its rows one by one comes back with their n
   expect(StepState.fromBytes(state.toBytes()).rows).toBe(5);
   const timed = await bytesOf({ families: ['timing'] });
   expect(StepState.fromBytes(timed).toBytes()).toEqual(timed);
+});
+
+test('the header of a state of all families is far below what a header may have', () => {
+  const [, , headerBytes] = new Uint32Array(whole.slice().buffer) as unknown as [number, number, number];
+  expect(8 * headerBytes).toBeLessThan(MOST_BYTES);
+});
+
+test('as many groups as rows, however long their names are, and families that are named twice', async () => {
+  const options: StepStateOptions = { groups: ['"\\,'.repeat(50_000), 7], families: ['groups', 'groups'] };
+  const bytes = await bytesOf(options);
+  expect(StepState.fromBytes(bytes).toBytes()).toEqual(bytes);
 });
 
 test('a state keeps nothing of the bytes that it was made from', () => {

@@ -67,6 +67,39 @@ test('errors, trackers and compact masks of one are instances of the classes of 
   expect(() => schema.on({} as never)).toThrow(theirs.ValueError);
 });
 
+test('what only its own copy can read is refused by a message that says so', async () => {
+  const mask = tf.tensor1d([1, 0, 1], 'bool');
+  const pending = theirs.maskedMoments(tf.tensor1d([2, 100, 4]), mask);
+  await expect(ours.collect(pending as never)).rejects.toThrow(
+    /got a Pending of another copy of tensortally \(`npm ls tensortally` lists them\)/,
+  );
+  await expect(theirs.collect(pending)).resolves.toMatchObject([{ count: 2, mean: 3 }]);
+  const batch = { ...ours.batchFromVerl({}, { global_token_num: [8] }), batchSize: 1 };
+  const state = await theirs.computeStepState(batch, { families: ['throughput'] });
+  expect(() => ours.StepState.merge([state as never])).toThrow(/a StepState of another copy of tensortally/);
+  expect(ours.StepState.fromBytes(state.toBytes()).rows).toBe(1);
+});
+
+test('metrics, histograms and explained variances of the other copy merge with ours', async () => {
+  const [a, b] = [new ours.Metric('mean', 1), new theirs.Metric('mean', 4)];
+  expect(ours.Metric.merge([a, b as never, b as never]).aggregate()).toBe(3);
+  expect(ours.Metric.merge([b as never]).aggregate()).toBe(4);
+
+  const ourHistogram = ours.Histogram.fromRow([2, 0, 0, 1, -3, 2, 5, 1]);
+  const theirHistogram = theirs.Histogram.fromRow([2, 1, 0, 0, -3, 1, 7, 4]);
+  const row = [2, 1, 0, 1, -3, 3, 5, 1, 7, 4];
+  expect(ourHistogram.merge(theirHistogram as never).toJSON()).toEqual(row);
+  expect(theirHistogram.merge(ourHistogram as never).toJSON()).toEqual(row);
+  const ownMerge = ours.Histogram.empty.merge(theirHistogram).merge(ourHistogram);
+  expect(ownMerge.toJSON()).toEqual(row);
+
+  const [returns, values] = [tf.tensor1d([1, 2, 4]), tf.tensor1d([1, 2, 3])];
+  const theirPart = await theirs.ExplainedVariance.of(returns, values);
+  const merged = new ours.ExplainedVariance().merge(theirPart);
+  expect(merged.value()).toBe(theirPart.value());
+  expect(merged.count).toBe(3);
+});
+
 test('a subclass of an error is known by itself alone', () => {
   class MyError extends ours.ValueError {}
   const detail = { where: 'w', expected: 'e', received: 'r', remedy: 'do' };

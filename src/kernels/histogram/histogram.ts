@@ -8,6 +8,7 @@ import { ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../arguments.js';
 import { checkedOptions } from '../moments/checks.js';
 import type { NonFinitePolicy } from '../moments/record.js';
+import { recognizeAcrossCopies } from '../process-wide.js';
 import { INFINITY_SLOT, LAST_BUCKET, NAN_SLOT, NEGATIVE, ORDINARY, SLOTS, bucketValue } from './buckets.js';
 
 /** What a row begins with: says which buckets are meant. */
@@ -35,6 +36,10 @@ export interface QuantileOptions {
  * bucket differ by at most 1/129 of the element.
  */
 export class Histogram {
+  static {
+    recognizeAcrossCopies(this, 'histogram', LAYOUT);
+  }
+
   /** The histogram of no elements: merging it changes nothing. */
   static readonly empty = new Histogram(Float64Array.of(LAYOUT, 0, 0, 0));
 
@@ -95,8 +100,11 @@ export class Histogram {
       });
     }
     if (other.count === 0) return this;
-    if (this.count === 0) return other;
-    return new Histogram(mergedRow(this.#row, other.#row));
+    if (this.count === 0 && #row in (other as object)) return other;
+    // One of another copy of the package has a row of its own, which only that copy reads.
+    return new Histogram(
+      mergedRow(this.#row, #row in (other as object) ? other.#row : Histogram.fromRow(other.toRow()).#row),
+    );
   }
 
   /**

@@ -1,4 +1,5 @@
 /** The SIMD module, compiled once per process and instantiated once per memory that it works in. */
+import { messageOf } from '../arguments.js';
 import { type SimdExports, moduleBytes } from './module.generated.js';
 import type { ModuleMemory } from './module-memory.js';
 import { plainOn } from './plain/index.js';
@@ -84,7 +85,7 @@ export function memoryObstacle(cause: unknown): ModuleObstacle {
   const limit = process.execArgv.find((flag) => /^--wasm[-_]max[-_]mem/.test(flag));
   return {
     expected: 'memory for WebAssembly',
-    received: cause instanceof Error ? cause.message : String(cause),
+    received: messageOf(cause),
     remedy:
       limit === undefined
         ? 'start node with --disable-wasm-trap-handler, which reserves no 10 GiB of addresses per memory, or raise the limit of `ulimit -v`'

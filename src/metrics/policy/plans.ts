@@ -151,3 +151,18 @@ export function recordMetricsOf(tables: RecordTables, semantics: Semantics, loss
   }
   return metrics;
 }
+
+/** The channels that a number of a `recordPlan` can have, in the order of their names. */
+const RECORD_FORMS = ['mean', 'rowMean', 'rows stepMean', 'selected', 'products selected', 'steps'];
+
+/** Whether these are the channels of a `recordPlan` of some of these keys. */
+export function areRecords(channels: readonly string[], keys: readonly string[]): boolean {
+  const forms = new Map<string, string[]>();
+  for (const name of channels) {
+    const cut = name.lastIndexOf(' ');
+    const key = name.slice(0, cut);
+    if (!keys.includes(key)) return false;
+    forms.set(key, [...(forms.get(key) ?? []), name.slice(cut + 1)]);
+  }
+  return [...forms.values()].every((form) => RECORD_FORMS.includes(form.sort().join(' ')));
+}

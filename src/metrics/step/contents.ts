@@ -142,7 +142,9 @@ export function mergedContents(all: readonly [StateContents, ...StateContents[]]
   };
   const widest = (of: (contents: StateContents) => number | undefined): number | undefined => {
     const widths = all.map(of);
-    return widths.some((width) => width === undefined) ? undefined : Math.max(...(widths as number[]));
+    return widths.some((width) => width === undefined)
+      ? undefined
+      : (widths as number[]).reduce((most, width) => Math.max(most, width));
   };
   return {
     ...first,

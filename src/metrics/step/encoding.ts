@@ -18,14 +18,13 @@ import type { GroupId } from '../groups.js';
 import { checksumBut } from './checksum.js';
 import type { StateContents } from './contents.js';
 import type { FamilyTables, TensorFamily } from './families.js';
-import { type Header, faultOf, isBare, isShallow } from './header.js';
+import { scanFault } from './header-scan.js';
+import { type Header, faultOf, isBare } from './header.js';
 
 const MARK = 0x54535431;
 const FORMAT = 3;
 /** Bytes before the header. */
 const PREFIX = 16;
-/** Brackets of a header that are open at once, at most; options of families have the most. */
-const MOST_NESTED = 8;
 /** Which of the words is the checksum. */
 const CHECKSUM_AT = 3;
 
@@ -45,7 +44,8 @@ export function encodeState(contents: StateContents): Uint8Array {
     ]),
   );
   const header: Header = {
-    ...{ rows, skipped, families, responseWidth, promptWidth, isFullSequence, options, channels },
+    ...{ rows, skipped, responseWidth, promptWidth, isFullSequence, options, channels },
+    families: families && [...new Set(families)],
     tables: tables.size,
     ...([...tables.keys()].some(({ length }) => length !== rows) && {
       tableRows: Array.from(tables.keys(), ({ length }) => length),
@@ -105,7 +105,7 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
     return refuse('a part of them, or bytes that were changed');
   const bodyAt = PREFIX + headerBytes;
   if (headerBytes % 8 !== 0 || bodyAt > byteLength) return refuse('a part of them');
-  const header = headerOf(where, new TextDecoder().decode(new Uint8Array(buffer, PREFIX, headerBytes)));
+  const header = headerOf(where, new Uint8Array(buffer, PREFIX, headerBytes), (byteLength - bodyAt) / 8);
   if (typeof header === 'string') return refuse(`bytes with ${header}`);
   const { rows, tables: count, unknownLengths, hasNumTurns, hasToolCallCounts, globalTokens } = header;
   const known = 2 - Object.keys(unknownLengths).length;
@@ -164,15 +164,23 @@ function isCounted({ cells }: MomentsTable, i: number): boolean {
   return true;
 }
 
-/** The header, or what is wrong with it. */
-function headerOf(where: string, text: string): Header | string {
-  // The readers of what is nested call themselves, and a few kB of brackets would exhaust their stack.
-  if (!isShallow(text, MOST_NESTED)) return 'a header that is nested too deep';
+/**
+ * The header, or what is wrong with it.
+ *
+ * @param numbers in the body; each row has one or more
+ */
+function headerOf(where: string, bytes: Uint8Array, numbers: number): Header | string {
+  const fault = scanFault(bytes, numbers);
+  if (fault !== undefined) return fault;
   let header: unknown;
   try {
-    header = JSON.parse(text, infinitiesRead);
+    header = JSON.parse(new TextDecoder().decode(bytes));
   } catch {
     return 'a header that is no JSON';
+  }
+  if (typeof header === 'object' && header !== null && 'options' in header) {
+    // Not by a reviver of the whole: to be called for every group would take many times their memory.
+    header = { ...header, options: withInfinities(header.options) };
   }
   return faultOf(where, header) ?? (header as Header);
 }
@@ -182,8 +190,12 @@ function infinitiesSpelled(_key: string, value: unknown): unknown {
   return value === Infinity || value === -Infinity ? `#${value}` : value;
 }
 
-function infinitiesRead(_key: string, value: unknown): unknown {
-  return value === '#Infinity' ? Infinity : value === '#-Infinity' ? -Infinity : value;
+function withInfinities(value: unknown): unknown {
+  if (value === '#Infinity') return Infinity;
+  if (value === '#-Infinity') return -Infinity;
+  if (Array.isArray(value)) return value.map(withInfinities);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, withInfinities(part)]));
 }
 
 /** A group's id with its type: 1 and '1' are two groups. */

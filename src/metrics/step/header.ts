@@ -2,6 +2,9 @@
 import { TensortallyError } from '../../errors.js';
 import { dataChannels } from '../data.js';
 import { groupChannels } from '../groups.js';
+import { klKeys } from '../kl.js';
+import { areRecords } from '../policy/plans.js';
+import { policyKeys } from '../policy.js';
 import { correctionChannels } from '../rollout-correction.js';
 import { correctionSettings } from '../rollout-correction/options.js';
 import type { StateContents } from './contents.js';
@@ -29,8 +32,8 @@ export interface Header extends Pick<
   readonly globalTokens?: number;
 }
 
-/** A step of more rows is none. */
-const MOST_ROWS_OF_TOTALS = 2 ** 32;
+/** Rows of a state that holds nothing but totals, at most: no byte stands for them. */
+export const MOST_ROWS_OF_TOTALS = 2 ** 30;
 
 const isRecord = (x: unknown): x is Readonly<Record<string, unknown>> =>
   typeof x === 'object' && x !== null && !Array.isArray(x);
@@ -58,7 +61,13 @@ const PARTS: { readonly [K in keyof Required<Header>]: (x: unknown) => boolean }
   tables: (x) => isCount(x) && x <= MOST_TABLES,
   tableRows: unless(listOf(isCount)),
   skipped: (x) => isRecord(x) && Object.entries(x).every(([family, why]) => isFamily(family) && isText(why)),
-  families: unless(listOf(isFamily)),
+  families: unless(
+    (x) =>
+      Array.isArray(x) &&
+      x.length <= stepFamilies.length &&
+      x.every(isFamily) &&
+      new Set(x).size === x.length,
+  ),
   responseWidth: unless(isCount),
   promptWidth: unless(isCount),
   isFullSequence: unless(isFlag),
@@ -85,8 +94,9 @@ export function faultOf(where: string, given: unknown): string | undefined {
   const header = given as unknown as Header;
   const { rows, tables, groups, channels, globalTokens, tableRows } = header;
   if (tableRows !== undefined) {
-    const areTotals = tableRows.length === tables && tableRows.every((n) => n <= rows);
-    // No byte stands for a row of which only totals are kept.
+    // A table has a row for every row of the batch, or one for all of them.
+    const areTotals =
+      tableRows.length === tables && tableRows.every((n) => n === rows || (n === 1 && rows > 1));
     if (!areTotals || rows > MOST_ROWS_OF_TOTALS)
       return `tables of ${tableRows.length} lengths for ${rows} rows`;
   }
@@ -128,9 +138,13 @@ function channelFault(
       ? undefined
       : `the channels ${found.join(', ')} for ${family}`;
   }
-  const isFitting = channelSets(where, family as Exclude<TensorFamily, 'data' | 'groups'>, options).some(
-    (set) => (typeof set === 'function' ? found.every(set) : [...set].sort().join('\n') === found.join('\n')),
-  );
+  const keys = RECORD_KEYS[family];
+  const isFitting =
+    keys === undefined
+      ? channelSets(where, family as SetFamily, options).some(
+          (set) => [...set].sort().join('\n') === found.join('\n'),
+        )
+      : areRecords(found, keys);
   return isFitting ? undefined : `the channels ${found.join(', ')} for ${family}`;
 }
 
@@ -170,12 +184,20 @@ const PARTIAL_FAMILIES: Readonly<
   },
 };
 
-/** What the channels of a family can be: one of these sets, or names of which all hold. */
+/** Families of records, whose channels name their metric, and how its number is made. */
+const RECORD_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
+  policy: policyKeys,
+  kl: klKeys,
+};
+
+type SetFamily = Exclude<TensorFamily, 'data' | 'groups' | 'policy' | 'kl'>;
+
+/** What the channels of a family can be: one of these sets. */
 function channelSets(
   where: string,
-  family: Exclude<TensorFamily, 'data' | 'groups'>,
+  family: SetFamily,
   options: FamilyOptions,
-): readonly (readonly string[] | ((channel: string) => boolean))[] {
+): readonly (readonly string[])[] {
   switch (family) {
     case 'varianceProxy': {
       const always = ['advantages', 'power'];
@@ -188,10 +210,6 @@ function channelSets(
     }
     case 'debug':
       return [['distance', 'actor', 'rollout', 'actorScaled', 'rolloutScaled', 'difference', 'product']];
-    case 'policy':
-    case 'kl':
-      // Each names its metric, and how the number is made.
-      return [(channel) => /^\S+ (mean|rowMean|stepMean|rows|selected|products|steps)$/.test(channel)];
   }
 }
 
@@ -199,21 +217,4 @@ function channelSets(
 export function isBare({ tables, unknownLengths, hasNumTurns, hasToolCallCounts }: Header): boolean {
   const hasLengths = unknownLengths.prompt === undefined || unknownLengths.response === undefined;
   return tables === 0 && !hasLengths && !hasNumTurns && !hasToolCallCounts;
-}
-
-/** Whether no more than `most` brackets of a JSON text are open at once. */
-export function isShallow(text: string, most: number): boolean {
-  let depth = 0;
-  let isQuoted = false;
-  for (let i = 0; i < text.length; i++) {
-    const c = text[i];
-    if (isQuoted) {
-      if (c === '\\') i++;
-      else if (c === '"') isQuoted = false;
-    } else if (c === '"') isQuoted = true;
-    else if (c === '[' || c === '{') {
-      if (++depth > most) return false;
-    } else if (c === ']' || c === '}') depth--;
-  }
-  return true;
 }

@@ -5,7 +5,7 @@
  * the state of the whole, and what is finished from it is what the whole batch would have given.
  */
 import { ValueError } from '../../errors.js';
-import { assertOptions, kindOf } from '../../kernels/arguments.js';
+import { assertOptions, kindOf, markCopy } from '../../kernels/arguments.js';
 import type { Metrics } from '../statistics.js';
 import { stepSeconds, throughputOf } from '../throughput.js';
 import { type TimingRaw, assertTimings, timingsOf } from '../timing.js';
@@ -39,6 +39,10 @@ const MERGE = 'StepState.merge';
  *   StepState.merge(parts).metrics({ gradientNorm }); // as of the whole batch
  */
 export class StepState {
+  static {
+    markCopy(this);
+  }
+
   readonly #contents: StateContents;
 
   /** @param contents of `computeStepState`, checked there */
@@ -124,7 +128,12 @@ export class StepState {
     return encodeState(this.#contents);
   }
 
-  /** @throws ValueError for what `toBytes` did not make */
+  /**
+   * The state of which `toBytes` made the bytes. What reading takes is a small multiple of them: a header may have 64 KiB
+   * beside the groups of the rows, and a state that holds nothing but totals at most 2^30 rows.
+   *
+   * @throws ValueError for what `toBytes` did not make
+   */
   static fromBytes(bytes: Uint8Array): StepState {
     return new StepState(decodeState('StepState.fromBytes', bytes));
   }

@@ -85,6 +85,43 @@ const announced: Record<string, Uint8Array> = {
   'options nested without end': deep(1e6),
 };
 
+/** One table of one row under these channels, which is honest about its 8 numbers. */
+const oneTable = (family: string, names: readonly string[], more: object = {}): Uint8Array => {
+  const own = Object.fromEntries(names.map((name) => [name, 0]));
+  const header = { ...bare, rows: 1, tables: 1, tableRows: [1], channels: { [family]: own }, ...more };
+  const bytes = bytesOf(header, 8);
+  new Float64Array(bytes.buffer, bytes.length - 64).set([1, 0, 0, 0, 2, 0, 2, 2]);
+  const words = new Uint32Array(bytes.buffer);
+  words[3] = checksumBut(3, words);
+  return bytes;
+};
+const names = (count: number): string[] => Array.from({ length: count }, (_, i) => `k${i} mean`);
+const MANY = names(200_000);
+
+Object.assign(announced, {
+  'a table under 200 000 policy metrics': oneTable('policy', MANY),
+  'a table under 200 000 estimators': oneTable('kl', MANY),
+  'a table under 60 policy metrics': oneTable('policy', names(60)),
+  'a channel of 3 MB': oneTable('policy', [`${'x'.repeat(3e6)} mean`]),
+  'a channel of 3 MB that is escaped': oneTable('kl', [`${'\u0001'.repeat(5e5)} mean`]),
+  'a channel that another one must go with': oneTable('kl', ['k1/seq_mean stepMean']),
+  'a million families': bytesOf({ ...known, families: Array<string>(1e6).fill('data') }),
+  'a family twice': bytesOf({ ...known, families: ['data', 'data'] }),
+  'a million lengths of tables': bytesOf({ ...known, tableRows: Array<number>(1e6).fill(0) }),
+  'a reason of 5 MB': bytesOf({ ...known, skipped: { data: 'x'.repeat(5e6) } }),
+  'two million spaces': bytesOf({ ...known, skipped: { data: ' '.repeat(2e6) } }),
+  'a hundred thousand options': bytesOf({
+    ...known,
+    options: Object.fromEntries(names(1e5).map((name) => [name, 0])),
+  }),
+  'a list of lists': bytesOf({ ...known, families: Array<unknown>(1e5).fill([]) }),
+  'totals of no row for many': bytesOf({
+    ...{ ...bare, rows: 2 ** 32, tables: 1, tableRows: [0] },
+    channels: { kl: { 'k1/mean mean': 0 } },
+  }),
+  'totals of more rows than there are in a step': oneTable('kl', ['k1/mean mean'], { rows: 2 ** 30 + 1 }),
+});
+
 const taken: string[] = [];
 const rises: Record<string, number> = {};
 for (const [name, bytes] of Object.entries(announced)) {
@@ -94,7 +131,8 @@ for (const [name, bytes] of Object.entries(announced)) {
   // The heap grows in steps of some MB whatever asks for it.
   rises[name] = rise / (bytes.length + 2e6);
 }
-const fits = [bytesOf({ ...known, rows: 7 }, 14), bytesOf(known), bytesOf({ ...counted, rows: 5 }, 6)].map(
-  (bytes) => decodeState('fromBytes', bytes).rows,
-);
+const fits = [
+  ...[bytesOf({ ...known, rows: 7 }, 14), bytesOf(known), bytesOf({ ...counted, rows: 5 }, 6)],
+  oneTable('kl', ['k1/mean mean'], { rows: 2 ** 30 }),
+].map((bytes) => decodeState('fromBytes', bytes).rows);
 console.log(JSON.stringify({ taken, rises, fits }));

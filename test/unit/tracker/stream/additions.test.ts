@@ -66,6 +66,35 @@ describe('deltas of a worker with new keys', () => {
     expect(recordsOf(ingest)).toEqual({ a: 2, b: 1, c: 5 });
   });
 
+  test('lose nothing where a controller forgets, before the delta that adds keys, the schema that it adds to', async () => {
+    const ingest = new StreamIngest({ maxSchemas: 1 });
+    const answers: string[] = [];
+    const received: string[] = [];
+    const emitter = new StreamEmitter(
+      transport((delta) => {
+        const answer = ingest.receive(delta);
+        answers.push(answer.status);
+        received.push(`${decodeDelta(delta).parent === undefined ? 'all' : 'new'} keys`);
+        return answer;
+      }),
+      { workerId: 'w' },
+    );
+    const other = new StreamEmitter(
+      transport((delta) => ingest.receive(delta)),
+      { workerId: 'other' },
+    );
+    emitter.counter({ a: 1 });
+    await emitter.flush();
+    other.counter({ x: 7 });
+    await other.flush();
+    emitter.counter({ a: 1, b: 3 });
+    await emitter.flush();
+    expect(answers).toEqual(['accepted', 'unknown_schema', 'accepted']);
+    expect(received).toEqual(['all keys', 'new keys', 'all keys']);
+    expect(ingest.health()).toMatchObject({ merged: 3, refused: 0, lost: 0, duplicates: 0 });
+    expect(recordsOf(ingest)).toEqual({ a: 2, b: 3, x: 7 });
+  });
+
   test('are refused where their keys do not fit those of the parent', async () => {
     const sent: Uint8Array[] = [];
     const ingest = new StreamIngest();
