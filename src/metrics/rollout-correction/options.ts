@@ -1,6 +1,7 @@
 /** What a rollout correction is asked to do: the spellings of its options, read once and checked. */
 import { ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../../kernels/arguments.js';
+import { warn } from '../../warning.js';
 import { type Semantics, assertSemantics } from '../semantics.js';
 
 /** What shares one importance weight: a token, or all tokens of a row. */
@@ -111,7 +112,7 @@ export function correctionSettings(
   const { batchNormalize = false, semantics = 'recommended' } = options;
   assertSemantics(where, semantics);
   assertRules(at, rolloutRs);
-  assertUsed(at, options);
+  warnOfUnused(at, options);
   const level = rolloutIs === undefined ? undefined : weightLevel(at, rolloutIs);
   const bounds = weightBounds(at, spelledRange(rolloutIsThreshold));
   return {
@@ -142,8 +143,8 @@ function isThresholdOf(threshold: unknown, upper: number): boolean {
   return typeof threshold === 'string' ? Number(threshold) === upper : threshold === upper;
 }
 
-/** @throws ValueError for an option that acts only beside another one, which is not there */
-function assertUsed({ where, as }: Place, options: RolloutCorrectionOptions): void {
+/** Warns, once per process and option, of an option that acts only beside another one, which is not there. */
+function warnOfUnused({ where, as }: Place, options: RolloutCorrectionOptions): void {
   const { rolloutIs, rolloutIsThreshold = DEFAULT_IS_THRESHOLD, rolloutRs, rolloutRsThreshold } = options;
   const isDefault = isThresholdOf(rolloutIsThreshold, DEFAULT_IS_THRESHOLD);
   const unused: readonly [name: keyof RolloutCorrectionOptions, isUnused: boolean, needed: string][] = [
@@ -156,15 +157,16 @@ function assertUsed({ where, as }: Place, options: RolloutCorrectionOptions): vo
     ],
   ];
   const [name, , needed] = unused.find(([, isUnused]) => isUnused) ?? [];
-  if (name === undefined) return;
-  throw new ValueError({
-    where,
-    input: `${as}.${name}`,
-    expected: `${needed!.split(':')[0]!} beside it`,
-    received: kindOf(options[name]),
-    remedy: `without it nothing happens: pass e.g. ${needed!} too, or leave ${name} out`,
-  });
+  if (name === undefined || warned.has(name)) return;
+  warned.add(name);
+  warn(
+    'TENSORTALLY_UNUSED_OPTION',
+    `${where}: ${as}.${name} does nothing without ${needed!.split(':')[0]!}: pass e.g. ${needed!} too, or leave ${name} out`,
+  );
 }
+
+/** Names of options that were warned of; there are three. */
+const warned = new Set<string>();
 
 /** A pair of numbers as verl spells it; anything else as it is. */
 function spelledRange(threshold: unknown): unknown {

@@ -1,6 +1,7 @@
 /** How the options of a rollout correction are read, and what is refused. */
 import { describe, expect, test } from 'vitest';
 
+import { CaughtWarnings } from '../tracker/warnings.js';
 import { ValueError } from '../../../src/errors.js';
 import { correctionSettings } from '../../../src/metrics/rollout-correction/options.js';
 
@@ -144,18 +145,24 @@ test('nothing is rejected unless a criterion is named', () => {
   expect(settings({}).rejections).toEqual([]);
 });
 
-test.each([
-  [{ rolloutIsThreshold: 3 }, /options\.rolloutIsThreshold: expected rolloutIs beside it/],
-  [{ rolloutIsThreshold: '0.5_2' }, /options\.rolloutIsThreshold: expected rolloutIs beside it/],
-  [{ rolloutRs: 'token_k2', rolloutRsThreshold: 1, batchNormalize: true }, /options\.batchNormalize/],
-  [
-    { rolloutRsThreshold: '0.5_2' },
-    /rolloutRsThreshold: expected rolloutRs beside it.*rolloutRs: 'token_k1' too/,
-  ],
-  [{ rolloutIs: 'token', rolloutRsThreshold: 0 }, /options\.rolloutRsThreshold/],
-] as const)('%j, where an option would do nothing, is refused', (options, message) => {
-  expect(() => settings(options)).toThrow(ValueError);
-  expect(() => settings(options)).toThrow(message);
+test('an option that does nothing without another one is warned of once', () => {
+  const warnings = new CaughtWarnings();
+  for (let i = 0; i < 2; i++) {
+    expect(settings({ rolloutIsThreshold: 3 }).weighting).toBeUndefined();
+    expect(settings({ rolloutIsThreshold: '0.5_2', batchNormalize: true }).weighting).toBeUndefined();
+    expect(settings({ batchNormalize: true }).weighting).toBeUndefined();
+    expect(settings({ rolloutRsThreshold: '1,2,3' }).rejections).toEqual([]);
+  }
+  warnings.stop();
+  expect(warnings.of('TENSORTALLY_UNUSED_OPTION')).toEqual([
+    expect.stringContaining(
+      "rolloutIsThreshold does nothing without rolloutIs: pass e.g. rolloutIs: 'token'",
+    ),
+    expect.stringContaining('batchNormalize does nothing without rolloutIs'),
+    expect.stringContaining(
+      "rolloutRsThreshold does nothing without rolloutRs: pass e.g. rolloutRs: 'token_k1'",
+    ),
+  ]);
 });
 
 test('a list of criteria is to be joined with commas', () => {
