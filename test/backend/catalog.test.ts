@@ -46,7 +46,7 @@ function callsOf(
       ...REJECTION,
       ...{ rolloutIs, rolloutIsThreshold: threshold, batchNormalize: true, semantics },
     });
-    tf.dispose([result.isWeights!, result.responseMask]);
+    tf.dispose([result.isWeights, result.responseMask]);
     return result.metrics;
   };
   return {

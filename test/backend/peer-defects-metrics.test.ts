@@ -211,7 +211,7 @@ test('row 23: rows beyond the bound are counted before weights are truncated', a
   const { metrics, isWeights, responseMask } = await of(rows, (batch) =>
     computeRolloutCorrection(batch, { rolloutIs: 'token', rolloutIsThreshold: 2 }),
   );
-  tf.dispose([isWeights!, responseMask]);
+  tf.dispose([isWeights, responseMask]);
   expect(metrics['rollout_corr/rollout_is_seq_fraction_high']).toBe(0.5);
   expect(metrics['rollout_corr/rollout_is_seq_max']).toBe(2);
 });

@@ -126,7 +126,7 @@ test.each(semanticsNames)('are the metrics of the single functions (%s)', async 
     // The same kernel in another pass: a device may round an expression differently.
     expect(step[key], key).toBeCloseToReference(value, { rel: 1e-5, abs: 1e-5 });
   }
-  tf.dispose([all, isWeights ?? [], responseMask]);
+  tf.dispose([all, isWeights, responseMask]);
 });
 
 test('one read-back, nothing left behind, and the tensors may go at once', async () => {

@@ -176,10 +176,10 @@ describe('one call gives the metrics and the tensors', () => {
         expect(step.responseMask.dtype).toBe('bool');
         expect(await step.responseMask.data()).toEqual(await expected.responseMask.data());
         expect(Array.from(await step.isWeights.data())).toBeCloseToReference(
-          Array.from(await expected.isWeights!.data()),
+          Array.from(await expected.isWeights.data()),
           CLOSE,
         );
-        tf.dispose([step.isWeights, step.responseMask, expected.isWeights!, expected.responseMask]);
+        tf.dispose([step.isWeights, step.responseMask, expected.isWeights, expected.responseMask]);
       }
     });
   });

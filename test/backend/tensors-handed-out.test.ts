@@ -62,8 +62,8 @@ test('of a correction without elements', async () => {
   const empty = tf.zeros([0, 3]);
   const batch = batchFromVerl({ old_log_probs: empty, rollout_log_probs: empty, response_mask: empty });
   const { isWeights, responseMask } = await computeRolloutCorrection(batch, { rolloutIs: 'token' });
-  expect([isWeights!.dtype, responseMask.dtype]).toEqual(['float32', 'bool']);
-  tf.dispose([empty, isWeights!, responseMask]);
+  expect([isWeights.dtype, responseMask.dtype]).toEqual(['float32', 'bool']);
+  tf.dispose([empty, isWeights, responseMask]);
 });
 
 test.each(['int32', 'float32'] as const)('of responseMaskFromEos, from %s', async (dtype) => {
