@@ -168,7 +168,7 @@ async function denseMetrics(rows: readonly (readonly number[])[]): Promise<Metri
   const mask = deviceTensor({
     shape: [rows.length, width],
     dtype: 'bool',
-    values: Array<number>(rows.length * width).fill(1),
+    values: rows.flatMap((row) => Array.from({ length: width }, (_, i) => (i < row.length ? 1 : 0))),
   });
   const batch = batchFromVerl({
     response_mask: mask,
