@@ -17,7 +17,7 @@ export interface RolloutCorrectionOptions {
   readonly rolloutIs?: WeightLevel | undefined;
   /**
    * A number, or its text, truncates weights to that upper bound; `'lower_upper'` or `[lower, upper]` (IcePop) zeroes
-   * weights outside of the range. Default 2. Another one is refused without `rolloutIs`.
+   * weights outside of the range. Default 2. Another one without `rolloutIs` is warned of.
    */
   readonly rolloutIsThreshold?: Threshold | undefined;
   /** What tokens or sequences are rejected by: some of `rejectionNames`, separated by commas. Left out: nothing. */
@@ -25,7 +25,7 @@ export interface RolloutCorrectionOptions {
   /**
    * One threshold for all, or one for each of `rolloutRs`, separated by commas. k1 takes `'lower_upper'`, bounds of
    * the ratio π_rollout / π_train, or `u` for `'1/u_u'`; k2 and k3 take the largest value that is kept. A pair
-   * `[lower, upper]` is the range `'lower_upper'`, for all of `rolloutRs`. Refused without `rolloutRs`.
+   * `[lower, upper]` is the range `'lower_upper'`, for all of `rolloutRs`. Without `rolloutRs` it is warned of.
    */
   readonly rolloutRsThreshold?: Threshold | undefined;
   /**
@@ -156,13 +156,14 @@ function warnOfUnused({ where, as }: Place, options: RolloutCorrectionOptions): 
       "rolloutRs: 'token_k1'",
     ],
   ];
-  const [name, , needed] = unused.find(([, isUnused]) => isUnused) ?? [];
-  if (name === undefined || warned.has(name)) return;
-  warned.add(name);
-  warn(
-    'TENSORTALLY_UNUSED_OPTION',
-    `${where}: ${as}.${name} does nothing without ${needed!.split(':')[0]!}: pass e.g. ${needed!} too, or leave ${name} out`,
-  );
+  for (const [name, isUnused, needed] of unused) {
+    if (!isUnused || warned.has(name)) continue;
+    warned.add(name);
+    warn(
+      'TENSORTALLY_UNUSED_OPTION',
+      `${where}: ${as}.${name} does nothing without ${needed.split(':')[0]!}: pass e.g. ${needed} too, or leave ${name} out`,
+    );
+  }
 }
 
 /** Names of options that were warned of; there are three. */

@@ -150,7 +150,6 @@ test('an option that does nothing without another one is warned of once', () => 
   for (let i = 0; i < 2; i++) {
     expect(settings({ rolloutIsThreshold: 3 }).weighting).toBeUndefined();
     expect(settings({ rolloutIsThreshold: '0.5_2', batchNormalize: true }).weighting).toBeUndefined();
-    expect(settings({ batchNormalize: true }).weighting).toBeUndefined();
     expect(settings({ rolloutRsThreshold: '1,2,3' }).rejections).toEqual([]);
   }
   warnings.stop();
