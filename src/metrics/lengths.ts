@@ -4,6 +4,7 @@ import { MissingInputError } from '../errors.js';
 import { constant, input, notEqual } from '../kernels/expression.js';
 import { Pending, RowMoments } from '../kernels/index.js';
 import { type MatrixWindow, passTables } from '../kernels/moments/pass.js';
+import { warn } from '../warning.js';
 import {
   type RolloutBatch,
   type RowColumn,
@@ -192,11 +193,11 @@ function noPrompt(where: string, batch: RolloutBatch): Pending<Float64Array> {
 function warnOfPrompts(where: string): void {
   if (isWarned) return;
   isWarned = true;
-  process.emitWarning(
+  warn(
+    'TENSORTALLY_NO_PROMPT',
     `${where}: rows begin with tokens that attention_mask has and response_mask has not, and there are no prompt columns: ` +
       'prompts are counted as response. Use batchFromAreal for masks over whole sequences, or pass response tensors of the ' +
       'response part alone to batchFromVerl.',
-    { type: 'TensortallyWarning', code: 'TENSORTALLY_NO_PROMPT' },
   );
 }
 

@@ -4,6 +4,7 @@ import { ShapeError, ValueError } from '../../errors.js';
 import { assertNamed, assertOptions } from '../../kernels/arguments.js';
 import { meantName } from '../../kernels/meant-name.js';
 import { assertNumericTensor } from '../../kernels/residency.js';
+import { warn } from '../../warning.js';
 import {
   LISTS,
   RESPONSE_TENSORS,
@@ -236,9 +237,9 @@ function report(unread: readonly UnreadColumn[], onSkipped: BatchOptions['onSkip
   const fresh = unread.filter(({ name, isKnown }) => !isKnown && !warned.has(name)).map(({ name }) => name);
   if (fresh.length === 0 || warned.size >= MOST_WARNINGS) return;
   for (const name of fresh) warned.add(name);
-  process.emitWarning(
+  warn(
+    'TENSORTALLY_UNKNOWN_COLUMN',
     `${WHERE}: no metric reads ${fresh.map((name) => JSON.stringify(name.slice(0, 60))).join(', ')}; ` +
       'pass onSkipped to hear of such columns, or leave them out',
-    { type: 'TensortallyWarning', code: 'TENSORTALLY_UNKNOWN_COLUMN' },
   );
 }
