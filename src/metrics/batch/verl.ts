@@ -4,7 +4,7 @@ import { ShapeError, ValueError } from '../../errors.js';
 import { assertNamed, assertOptions } from '../../kernels/arguments.js';
 import { meantName } from '../../kernels/meant-name.js';
 import { assertNumericTensor } from '../../kernels/residency.js';
-import { warn } from '../../warning.js';
+import { Told, warn } from '../../warning.js';
 import {
   LISTS,
   RESPONSE_TENSORS,
@@ -223,9 +223,7 @@ function misplaced(record: 'tensors' | 'nonTensor', name: string): ValueError {
   });
 }
 
-/** Names that were warned of; a process that has seen this many has been told. */
-const warned = new Set<string>();
-const MOST_WARNINGS = 100;
+const told = new Told();
 
 function report(unread: readonly UnreadColumn[], onSkipped: BatchOptions['onSkipped']): void {
   if (onSkipped !== undefined) {
@@ -234,9 +232,8 @@ function report(unread: readonly UnreadColumn[], onSkipped: BatchOptions['onSkip
     }
     return;
   }
-  const fresh = unread.filter(({ name, isKnown }) => !isKnown && !warned.has(name)).map(({ name }) => name);
-  if (fresh.length === 0 || warned.size >= MOST_WARNINGS) return;
-  for (const name of fresh) warned.add(name);
+  const fresh = told.fresh(unread.filter(({ isKnown }) => !isKnown).map(({ name }) => name));
+  if (fresh.length === 0) return;
   warn(
     'TENSORTALLY_UNKNOWN_COLUMN',
     `${WHERE}: no metric reads ${fresh.map((name) => JSON.stringify(name.slice(0, 60))).join(', ')}; ` +

@@ -1,7 +1,7 @@
 /** What a rollout correction is asked to do: the spellings of its options, read once and checked. */
 import { ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../../kernels/arguments.js';
-import { warn } from '../../warning.js';
+import { Told, warn } from '../../warning.js';
 import { type Semantics, assertSemantics } from '../semantics.js';
 
 /** What shares one importance weight: a token, or all tokens of a row. */
@@ -157,8 +157,7 @@ function warnOfUnused({ where, as }: Place, options: RolloutCorrectionOptions): 
     ],
   ];
   for (const [name, isUnused, needed] of unused) {
-    if (!isUnused || warned.has(name)) continue;
-    warned.add(name);
+    if (!isUnused || told.fresh([name]).length === 0) continue;
     warn(
       'TENSORTALLY_UNUSED_OPTION',
       `${where}: ${as}.${name} does nothing without ${needed.split(':')[0]!}: pass e.g. ${needed} too, or leave ${name} out`,
@@ -166,8 +165,7 @@ function warnOfUnused({ where, as }: Place, options: RolloutCorrectionOptions): 
   }
 }
 
-/** Names of options that were warned of; there are three. */
-const warned = new Set<string>();
+const told = new Told();
 
 /** A pair of numbers as verl spells it; anything else as it is. */
 function spelledRange(threshold: unknown): unknown {

@@ -1,9 +1,9 @@
 /** What a step left out, told to whoever asked to hear it, and otherwise once. */
+import { Told } from '../../warning.js';
 import type { Skipped, StepFamily } from './families.js';
 
-/** Sets of left-out inputs that were told; who has this many knows. */
-const MOST = 100;
-const told = new Set<string>();
+/** Sets of left-out inputs. */
+const told = new Told();
 
 /**
  * Tells what was left out: all of it to `onSkipped`, or without one what would be missed, in a warning, once for every set
@@ -25,8 +25,7 @@ export function tellSkipped(
   const text = Object.entries(missed)
     .map(([family, reason]) => `${family}: ${reason}`)
     .join('\n  ');
-  if (text === '' || told.has(text) || told.size >= MOST) return;
-  told.add(text);
+  if (text === '' || told.fresh([text]).length === 0) return;
   process.emitWarning(
     `${where} left out what the batch and the options do not allow:\n  ${text}\n` +
       'Name the families that are wanted in options.families, or pass options.onSkipped to hear of it yourself.',
