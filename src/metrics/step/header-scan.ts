@@ -2,8 +2,8 @@
  * What the bytes of a header may hold, found before they are parsed: values that JSON makes take up to many times the
  * memory of their text.
  *
- * An honest header has about 8 kB, beside the groups of the rows: what is skipped and why, options, and the channels of all
- * families.
+ * An honest header has less than 8 kB beside the groups of the rows, which a test holds: what is skipped and why, options,
+ * and the channels of all families.
  */
 
 /** Brackets that are open at once, at most; options of families have the most. */
@@ -28,7 +28,8 @@ const [OPEN_LIST, CLOSE_LIST, OPEN_RECORD, CLOSE_RECORD] = [0x5b, 0x5d, 0x7b, 0x
  * @param rows that the body can have, at most
  */
 export function scanFault(bytes: Uint8Array, rows: number): string | undefined {
-  let [depth, names, entries, outside, length, listAt] = [0, 0, 0, 0, 0, 0];
+  let [depth, names, entries, outside, length] = [0, 0, 0, 0, 0];
+  let isInList = false;
   for (let at = 0; at < bytes.length; at++) {
     const start = at;
     switch (bytes[at]!) {
@@ -39,11 +40,11 @@ export function scanFault(bytes: Uint8Array, rows: number): string | undefined {
       case OPEN_LIST:
       case OPEN_RECORD:
         if (++depth > MOST_NESTED) return 'a header that is nested too deep';
-        if (depth === DEPTH_OF_LISTS && bytes[at] === OPEN_LIST) listAt = depth;
+        if (depth === DEPTH_OF_LISTS && bytes[at] === OPEN_LIST) isInList = true;
         break;
       case CLOSE_LIST:
       case CLOSE_RECORD:
-        if (--depth < DEPTH_OF_LISTS) listAt = 0;
+        if (--depth < DEPTH_OF_LISTS) isInList = false;
         break;
       case COLON:
         if (length > MOST_BYTES_OF_A_NAME) return `a header with a name of ${length} bytes`;
@@ -54,7 +55,7 @@ export function scanFault(bytes: Uint8Array, rows: number): string | undefined {
           return `a header of more entries than ${rows} rows have`;
         break;
     }
-    if (listAt > 0) continue;
+    if (isInList) continue;
     outside += at + 1 - start;
     if (outside > MOST_BYTES) return `a header of more than ${MOST_BYTES} bytes beside its lists`;
   }
