@@ -2,8 +2,9 @@
  * Pearson correlation of the probabilities of two policies from moments of one pass, whatever their size.
  *
  * A float32 holds p near 1 to 6e-8 and near 0 to its own last digit; p − 1 is the other way round. A correlation is the
- * same of either, so a pass takes the moments of both, and of the difference and the product of the probabilities. Which
- * of them have their digits is decided when the rows are finished, so that rows of micro-batches and ranks still merge.
+ * same of either, so a pass takes the moments of both, of the difference of the probabilities, and of the products of
+ * either form with either. Which of them have their digits is decided when the rows are finished, so that rows of
+ * micro-batches and ranks still merge.
  */
 import { type Expression, exp, expm1, input, max, multiply, subtract } from '../kernels/expression.js';
 import { Moments, type MomentsTable } from '../kernels/index.js';
@@ -25,8 +26,13 @@ export interface CorrelationChannels<T> {
   readonly rolloutScaled: T;
   /** e^a − e^b, scaled */
   readonly difference: T;
-  /** e^(a + b), scaled */
+  /** e^a · e^b, scaled once */
   readonly product: T;
+  /** e^a · (e^b − 1) and (e^a − 1) · e^b, scaled */
+  readonly actorByLess: T;
+  readonly rolloutByLess: T;
+  /** (e^a − 1) · (e^b − 1) */
+  readonly lessByLess: T;
 }
 
 /** A log-probability whose exponential is 0 even in float64. */
@@ -60,13 +66,15 @@ export function correlationChannels(a: string, b: string): CorrelationChannels<E
   const [x, y] = [input(a), input(b)];
   const [halfX, halfY] = [exp(multiply(0.5, x)), exp(multiply(0.5, y))];
   const halves = multiply(halfX, halfY);
+  const [actor, rollout] = [expm1(x), expm1(y)];
+  const [actorScaled, rolloutScaled] = [scaledExp(x), scaledExp(y)];
   return {
-    actor: expm1(x),
-    rollout: expm1(y),
-    actorScaled: scaledExp(x),
-    rolloutScaled: scaledExp(y),
+    ...{ actor, rollout, actorScaled, rolloutScaled },
     difference: multiply(scaledExp(larger(x, y)), gap(x, y)),
     product: multiply(multiply(halves, SCALE), halves),
+    actorByLess: multiply(actorScaled, rollout),
+    rolloutByLess: multiply(actor, rolloutScaled),
+    lessByLess: multiply(actor, rollout),
   };
 }
 
@@ -76,31 +84,34 @@ export function correlationOf(tables: CorrelationChannels<MomentsTable>): number
   const x = sideOf(of(tables.actor), of(tables.actorScaled));
   const y = sideOf(of(tables.rollout), of(tables.rolloutScaled));
   if (x === undefined || y === undefined) return NaN;
-  const found = [byDifference(x, y, of(tables.difference)), byProduct(x, y, of(tables.product))];
+  const withX = x.isPlain ? tables.actorByLess : tables.lessByLess;
+  const withY = x.isPlain ? tables.product : tables.rolloutByLess;
+  const product = of(y.isPlain ? withY : withX);
+  const found = [byDifference(x, y, of(tables.difference)), byProduct(x, y, product)];
   const [best] = found.filter(({ r }) => !Number.isNaN(r)).sort((a, b) => a.error - b.error);
   return best === undefined ? NaN : Math.min(1, Math.max(-1, best.r));
 }
 
-/** One side: statistics of its scaled probabilities. */
+/** One side: statistics of the form of its probabilities that has their digits. */
 interface Side {
-  /** Population std, from the form that has its digits. */
-  readonly std: number;
+  /** Whether that is p, scaled, and not p − 1. */
+  readonly isPlain: boolean;
   readonly mean: number;
-  /** √E[p²] / std, and that of the form that has the digits: how many times the rounding of an element counts. */
-  readonly spread: number;
+  /** Population std. */
+  readonly std: number;
+  /** √E[p²] / std of that form: how many times the rounding of an element counts. */
   readonly condition: number;
 }
 
 /** Undefined for a side that does not vary. */
 function sideOf(lessOne: Moments, scaled: Moments): Side | undefined {
-  const nearOne = rootMeanSquare(lessOne) * SCALE;
-  const plain = rootMeanSquare(scaled);
-  const isPlain = isWithinRange(scaled) && !(nearOne < plain);
-  const std = isPlain ? scaled.std(0) : lessOne.std(0) * SCALE;
+  const isPlain = isWithinRange(scaled) && !(rootMeanSquare(lessOne) * SCALE < rootMeanSquare(scaled));
   const log = (p: number): number => (isPlain ? Math.log(p / SCALE) : Math.log1p(p));
-  const { min, max: most } = isPlain ? scaled : lessOne;
+  const form = isPlain ? scaled : lessOne;
+  const { min, max: most, mean } = form;
+  const std = form.std(0);
   if (isOneNumber(log(min), log(most)) || !(std > 0 && std < Infinity)) return undefined;
-  return { std, mean: scaled.mean, spread: plain / std, condition: (isPlain ? plain : nearOne) / std };
+  return { isPlain, mean, std, condition: rootMeanSquare(form) / std };
 }
 
 function rootMeanSquare(moments: Moments): number {
@@ -119,18 +130,25 @@ interface Estimate {
  */
 function byDifference(x: Side, y: Side, difference: Moments): Estimate {
   const d = difference.std(0);
-  const apart = x.std - y.std;
-  const r = 1 - ((d / x.std) * (d / y.std) - (apart / x.std) * (apart / y.std)) / 2;
-  const ofStds = (Math.abs(apart) / y.std) * x.condition + (Math.abs(apart) / x.std) * y.condition;
-  return { r, error: (d / x.std) * (d / y.std) + ofStds };
+  const [sx, sy] = [scaledStd(x), scaledStd(y)];
+  const apart = sx - sy;
+  const r = 1 - ((d / sx) * (d / sy) - (apart / sx) * (apart / sy)) / 2;
+  const ofStds = (Math.abs(apart) / sy) * x.condition + (Math.abs(apart) / sx) * y.condition;
+  return { r, error: (d / sx) * (d / sy) + ofStds };
+}
+
+function scaledStd({ isPlain, std }: Side): number {
+  return isPlain ? std : std * SCALE;
 }
 
 /** cov = E[xy] − E[x]·E[y], for sides of which one is far smaller than the other. */
 function byProduct(x: Side, y: Side, product: Moments): Estimate {
-  if (!isWithinRange(product)) return { r: NaN, error: Infinity };
+  const areBothPlain = x.isPlain && y.isPlain;
+  if (areBothPlain && !isWithinRange(product)) return { r: NaN, error: Infinity };
   // xy is scaled once, x and y each.
-  const r = ((product.mean / x.std) * SCALE) / y.std - (x.mean / x.std) * (y.mean / y.std);
-  return { r, error: x.spread * y.spread + x.condition + y.condition };
+  const mean = areBothPlain ? (product.mean / x.std) * SCALE : product.mean / x.std;
+  const r = mean / y.std - (x.mean / x.std) * (y.mean / y.std);
+  return { r, error: x.condition * y.condition + x.condition + y.condition };
 }
 
 /** Below it, relative to the largest number, what float32 flushes to 0 would show. */

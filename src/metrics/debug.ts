@@ -48,24 +48,12 @@ export function debugPlan(batch: RolloutBatch, where = WHERE): Plan<Metrics> {
   const { oldLogProbs, rolloutLogProbs } = requireTensors(where, batch, ['oldLogProbs', 'rolloutLogProbs']);
   const { mask, masks } = selection(batch, oldLogProbs);
   const logs = ['oldLogProbs', 'rolloutLogProbs'] as const;
-  const ofCorrelation = correlationChannels(...logs);
-  const asked = (name: keyof typeof ofCorrelation): PlanChannel => ({
-    of: ofCorrelation[name],
-    mask,
-    isWhole: true,
-  });
+  const asked = { distance: abs(probabilityDifference(...logs)), ...correlationChannels(...logs) };
+  const channels = Object.entries(asked).map(([name, of]) => [name, { of, mask, isWhole: true }]);
   return plan({
     inputs: { oldLogProbs, rolloutLogProbs },
     masks,
-    channels: {
-      distance: { of: abs(probabilityDifference(...logs)), mask, isWhole: true },
-      actor: asked('actor'),
-      rollout: asked('rollout'),
-      actorScaled: asked('actorScaled'),
-      rolloutScaled: asked('rolloutScaled'),
-      difference: asked('difference'),
-      product: asked('product'),
-    },
+    channels: Object.fromEntries(channels) as Record<keyof typeof asked, PlanChannel>,
     finish: debugMetricsOf,
   });
 }

@@ -81,10 +81,19 @@ describe('is that of the probabilities', () => {
     expect(await correlationOf(old, rollout)).toBeCloseToReference(expected(old, rollout), CLOSE);
   });
 
-  test('near 1 on one side and tiny on the other: float32 holds the product to a few 1e-7 of 1', async () => {
-    const old = noise(40, -1e-3, 1e-3);
-    const bound = { abs: backend === 'webgpu' ? 2e-3 : 1e-6 };
-    expect(await correlationOf(old, tiny)).toBeCloseToReference(expected(old, tiny), bound);
+  test.each([
+    ['near 1 on one side, about 1e-5 on the other', noise(40, -1e-3, 1e-3), tiny],
+    ['near 1 on one side, about e^-40 on the other', noise(40, -3e-6, 4e-6), noise(40, -41, 3)],
+    ['near 1 on one side, ordinary on the other', near, noise(40, -1e-4, 1e-4)],
+    ['1 − p of 1e-6 and of 1e-2', noise(40, -3e-6, 4e-6), noise(40, -2e-2, 2e-2)],
+    ['1 − p of 1e-3 and about e^-120', noise(40, -2e-3, 2e-3), noise(40, -120, 3)],
+  ])('%s', async (what, old, rollout) => {
+    for (const [a, b] of [
+      [old, rollout],
+      [rollout, old],
+    ] as const) {
+      expect(await correlationOf(a, b), what).toBeCloseToReference(expected(a, b), CLOSE);
+    }
   });
 
   function pair(base: number): [number[], number[]] {

@@ -1,5 +1,6 @@
 /** The header of a state's bytes: what it says, and what must hold of it for the state to be one that a step made. */
 import { TensortallyError } from '../../errors.js';
+import { correlationChannels } from '../correlation.js';
 import { dataChannels } from '../data.js';
 import { groupChannels } from '../groups.js';
 import { klKeys } from '../kl.js';
@@ -209,7 +210,7 @@ function channelSets(
       return [false, true].map((areSteps) => Object.keys(correctionChannels(settings, areSteps)));
     }
     case 'debug':
-      return [['distance', 'actor', 'rollout', 'actorScaled', 'rolloutScaled', 'difference', 'product']];
+      return [['distance', ...Object.keys(correlationChannels('oldLogProbs', 'rolloutLogProbs'))]];
   }
 }
 
