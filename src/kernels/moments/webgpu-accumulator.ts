@@ -1,16 +1,18 @@
 /**
  * The accumulator of the WGSL moments pass: how it takes a tile of elements, and how two merge.
  *
- * What makes it accurate in float32: deviations are taken from a pivot `k` that is an element of the data, so the
- * host can add k and the mean deviation in float64; sums of deviations are kept, not means, so sums of small integers
- * are exact; tiles are reduced in two passes; and both sums carry a binary exponent, `u` for deviations and `e` for
- * their squares, so that neither overflows or vanishes. NaN and ±Infinity are told by their bits, since WGSL may
- * assume neither exists.
+ * What makes it accurate in float32: the sum of the elements is kept in two parts, the second of which holds what
+ * rounding took off the first, so that it is as good as one in float64 whatever cancels. For the squares, deviations are
+ * taken from a pivot `k` that is an element of the data, and tiles are reduced in two passes. All of these carry a binary
+ * exponent, `u` for sums and deviations and `e` for squares, so that none overflows or vanishes. NaN and ±Infinity are
+ * told by their bits, since WGSL may assume neither exists.
+ *
+ * The sum in two parts: Knuth 1969, "The Art of Computer Programming", volume 2, 4.2.2, theorem B.
  */
 import type { WgslType } from '../lowering/wgsl.js';
 
 /** 32-bit words of `struct Moments`, which is also the record that a pass leaves; see webgpu-records.ts. */
-export const RECORD_WORDS = 12;
+export const RECORD_WORDS = 14;
 
 /** Elements that one call of `add_f32` or `add_i32` takes: two vectors of four. */
 export const TILE = 8;
@@ -18,10 +20,14 @@ export const TILE = 8;
 /** What `kind` of the accumulator is for elements of each type. */
 export const KINDS: Readonly<Record<WgslType, number>> = { f32: 0, i32: 1 };
 
-/** `struct Moments`, `empty`, `merge`, and `add_…` for the element types that a shader reduces. */
+/**
+ * `struct Moments`, `empty`, `merge`, and `add_…` for the element types that a shader reduces. The shader declares
+ * `uniforms` with a u32 `noBits`, which is 0.
+ */
 export function accumulatorText(types: readonly WgslType[]): string {
   return [
     BASIS,
+    ...VECTORS.map(lostText),
     ...types.map((type) => (type === 'f32' ? FLOAT_RULES : INTEGER_RULES)),
     ...types.map(addText),
     differenceText(types),
@@ -43,6 +49,8 @@ export const MEMBERS = [
   'lo',
   'hi',
   'kind',
+  'total',
+  'rest',
 ] as const;
 
 /** Powers of two are made by exponent bits: exact, and split in two factors where one could overflow. */
@@ -50,10 +58,12 @@ const BASIS = `
 // k, lo and hi are the bits of elements: float32, or int32 where kind is 1.
 struct Moments {
   n: u32, nan: u32, posInf: u32, negInf: u32,
-  k: u32, u: i32, sum: f32, e: i32, m2: f32, lo: u32, hi: u32, kind: u32
+  k: u32, u: i32, sum: f32, e: i32, m2: f32, lo: u32, hi: u32, kind: u32,
+  // The sum of the elements in units of 2^u, and what rounding took off it. \`sum\` is that of the deviations from k.
+  total: f32, rest: f32
 };
 fn empty(kind: u32) -> Moments {
-  return Moments(0u, 0u, 0u, 0u, 0u, -64, 0.0, 0, 0.0, 0u, 0u, kind);
+  return Moments(0u, 0u, 0u, 0u, 0u, -64, 0.0, 0, 0.0, 0u, 0u, kind, 0.0, 0.0);
 }
 fn exponentOf(x: f32) -> i32 {
   return i32((bitcast<u32>(x) >> 23u) & 0xffu) - 127;
@@ -67,6 +77,26 @@ fn scaleDown(x: f32, e: i32) -> f32 {
 }
 fn total(x: vec4<f32>) -> f32 { return (x.x + x.y) + (x.z + x.w); }`;
 
+/** The vectors in which sums are taken, by the names of the functions for them. */
+const VECTORS = [
+  { n: 1, float: 'f32', word: 'u32' },
+  { n: 2, float: 'vec2<f32>', word: 'vec2<u32>' },
+  { n: 4, float: 'vec4<f32>', word: 'vec4<u32>' },
+] as const;
+
+/** What rounding takes off a sum. A compiler may take (a + b) − a for b, so it is kept from seeing what is subtracted. */
+function lostText({ n, float, word }: (typeof VECTORS)[number]): string {
+  return `
+fn rounded${n}(x: ${float}) -> ${float} {
+  return bitcast<${float}>(bitcast<${word}>(x) ^ ${word}(uniforms.noBits));
+}
+// a + b - s, for s = rounded${n}(a + b).
+fn lost${n}(a: ${float}, b: ${float}, s: ${float}) -> ${float} {
+  let part = rounded${n}(s - a);
+  return (a - rounded${n}(s - part)) + (b - part);
+}`;
+}
+
 const FLOAT_RULES = `
 // Deviations are kept in units of 2^u: 1 for all ordinary data, 2^64 once an element is so large that a sum of
 // deviations could overflow, 2^-64 as long as all are so small that a deviation could be flushed to zero.
@@ -79,6 +109,17 @@ fn unitOf_f32(lo: f32, hi: f32) -> i32 {
 fn deviation_f32(x: vec4<f32>, k: f32, u: i32) -> vec4<f32> {
   let unit = powerOfTwo(-u);
   return x * unit - k * unit;
+}
+// The sum of eight elements in units of 2^u, and what rounding took off it.
+fn sum_f32(x0: vec4<f32>, x1: vec4<f32>, u: i32) -> vec2<f32> {
+  let unit = powerOfTwo(-u);
+  let a = x0 * unit;
+  let b = x1 * unit;
+  let four = rounded4(a + b);
+  let two = rounded2(four.xy + four.zw);
+  let one = rounded1(two.x + two.y);
+  let pairs = lost2(four.xy, four.zw, two);
+  return vec2<f32>(one, lost1(two.x, two.y, one) + ((pairs.x + pairs.y) + total(lost4(a, b, four))));
 }
 fn isFinite_f32(x: vec4<f32>) -> vec4<bool> {
   return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7f800000u)) != vec4<u32>(0x7f800000u);
@@ -99,6 +140,14 @@ fn unitOf_i32(lo: i32, hi: i32) -> i32 { return 0; }
 fn deviation_i32(x: vec4<i32>, k: i32, u: i32) -> vec4<f32> {
   let high = vec4<f32>((x >> vec4<u32>(16u)) - vec4<i32>(k >> 16u));
   return high * 65536.0 + vec4<f32>((x & vec4<i32>(0xffff)) - vec4<i32>(k & 0xffff));
+}
+// The sums of the halves are exact.
+fn sum_i32(x0: vec4<i32>, x1: vec4<i32>, u: i32) -> vec2<f32> {
+  let half = vec4<i32>(0xffff);
+  let high = total(vec4<f32>((x0 >> vec4<u32>(16u)) + (x1 >> vec4<u32>(16u)))) * 65536.0;
+  let low = total(vec4<f32>((x0 & half) + (x1 & half)));
+  let sum = rounded1(high + low);
+  return vec2<f32>(sum, lost1(high, low, sum));
 }`;
 
 /** Merges a tile into an accumulator; \`in0\` and \`in1\` tell which of the elements \`x0\` and \`x1\` are selected. */
@@ -153,6 +202,7 @@ fn add_${t}(acc: ptr<function, Moments>, x0: vec4<${t}>, x1: vec4<${t}>, in0: ve
   let d0 = deviation_${t}(y0, k, u);
   let d1 = deviation_${t}(y1, k, u);
   let sum = total(d0 + d1);
+  let parts = sum_${t}(select(vec4<${t}>(0), x0, ok0), select(vec4<${t}>(0), x1, ok1), u);
   let nb = f32(n);
   let mean = sum / nb;
   let ends = abs(deviation_${t}(vec4<${t}>(lo, hi, lo, hi), k, u) - mean);
@@ -171,18 +221,28 @@ fn add_${t}(acc: ptr<function, Moments>, x0: vec4<${t}>, x1: vec4<${t}>, in0: ve
     (*acc).m2 = squares;
     (*acc).lo = bitcast<u32>(lo);
     (*acc).hi = bitcast<u32>(hi);
+    (*acc).total = parts.x;
+    (*acc).rest = parts.y;
     return;
   }
   // As \`merge\`, but with one pivot, and with exponents that one power of two can bridge.
   let na = f32((*acc).n);
   var before = (*acc).sum;
-  if (u != (*acc).u) { before = scaleDown(before, u - (*acc).u); }
+  var soFar = vec2<f32>((*acc).total, (*acc).rest);
+  if (u != (*acc).u) {
+    let by = u - (*acc).u;
+    before = scaleDown(before, by);
+    soFar = vec2<f32>(scaleDown(soFar.x, by), scaleDown(soFar.y, by));
+  }
+  let all = rounded1(soFar.x + parts.x);
   let d = mean - before / na;
   let e = max(max((*acc).e, reach + u), clamp(exponentOf(abs(d)), -126, 126) + u);
   let s = d * powerOfTwo(u - e);
   (*acc).n += n;
   (*acc).u = u;
   (*acc).sum = before + sum;
+  (*acc).rest = soFar.y + parts.y + lost1(soFar.x, parts.x, all);
+  (*acc).total = all;
   (*acc).m2 = (*acc).m2 * powerOfTwo(2 * ((*acc).e - e)) + squares * powerOfTwo(2 * (reach + u - e))
     + s * s * na * (nb / (na + nb));
   (*acc).e = e;
@@ -216,8 +276,8 @@ fn merge(a: Moments, b: Moments) -> Moments {
   let nan = a.nan + b.nan;
   let posInf = a.posInf + b.posInf;
   let negInf = a.negInf + b.negInf;
-  if (b.n == 0u) { return Moments(a.n, nan, posInf, negInf, a.k, a.u, a.sum, a.e, a.m2, a.lo, a.hi, a.kind); }
-  if (a.n == 0u) { return Moments(b.n, nan, posInf, negInf, b.k, b.u, b.sum, b.e, b.m2, b.lo, b.hi, b.kind); }
+  if (b.n == 0u) { return Moments(a.n, nan, posInf, negInf, a.k, a.u, a.sum, a.e, a.m2, a.lo, a.hi, a.kind, a.total, a.rest); }
+  if (a.n == 0u) { return Moments(b.n, nan, posInf, negInf, b.k, b.u, b.sum, b.e, b.m2, b.lo, b.hi, b.kind, b.total, b.rest); }
   let n = a.n + b.n;
   let na = f32(a.n);
   let nb = f32(b.n);
@@ -237,5 +297,9 @@ fn merge(a: Moments, b: Moments) -> Moments {
   let sum = select(aboutB, aboutA, useA);
   let lo = lower(a.lo, b.lo, a.kind);
   let hi = higher(a.hi, b.hi, a.kind);
-  return Moments(n, nan, posInf, negInf, k, u, sum, e, m2, lo, hi, a.kind);
+  let totalA = scaleDown(a.total, u - a.u);
+  let totalB = scaleDown(b.total, u - b.u);
+  let all = rounded1(totalA + totalB);
+  let rest = scaleDown(a.rest, u - a.u) + scaleDown(b.rest, u - b.u) + lost1(totalA, totalB, all);
+  return Moments(n, nan, posInf, negInf, k, u, sum, e, m2, lo, hi, a.kind, all, rest);
 }`;

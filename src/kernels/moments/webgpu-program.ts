@@ -255,7 +255,7 @@ export function joinRecordsText(team: Team): string {
     directivesText(team),
     accumulatorText(['f32', 'i32']),
     `
-struct Uniforms { units: u32, parts: u32, chunks: u32, fan: u32 };
+struct Uniforms { units: u32, parts: u32, chunks: u32, fan: u32, noBits: u32 };
 @group(0) @binding(0) var<storage, read_write> records: array<Moments>;
 @group(0) @binding(1) var<storage, read> chunks: array<Moments>;
 @group(0) @binding(2) var<uniform> uniforms: Uniforms;`,

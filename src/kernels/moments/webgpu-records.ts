@@ -43,7 +43,7 @@ export function mergeRecords(
       if (finite === 0) continue;
       const isInteger = u32[at + 11]! > 0;
       const elements = isInteger ? i32 : f32;
-      const sum = elements[at + 4]! * finite + f32[at + 6]! * 2 ** i32[at + 5]!;
+      const sum = (f32[at + 12]! + f32[at + 13]!) * 2 ** i32[at + 5]!;
       let m2 = f32[at + 8]! * 4 ** i32[at + 7]!;
       if (before > 0) {
         const delta = sum / finite - cells[cell + 4]! / before;

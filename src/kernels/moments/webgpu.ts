@@ -3,6 +3,7 @@ import type { TensorInfo } from '@tensorflow/tfjs-core';
 import { DeviceBlock, Pending } from '../collect.js';
 import { WORD_BITS } from '../masks/forms.js';
 import { type DeviceBuffer, type WebGpuDevice, webGpuDevice } from '../webgpu-device.js';
+import { SPECIAL_UNIFORMS } from '../lowering/wgsl-functions.js';
 import { MomentsTable } from './record.js';
 import type { MatrixView, MomentsKernel, MomentsRequest } from './request.js';
 import { RECORD_WORDS } from './webgpu-accumulator.js';
@@ -151,7 +152,7 @@ function joinChunks(device: WebGpuDevice, channels: number, launched: Launched):
       key: `tensortally moments join ${JSON.stringify(team)}`,
       text: () => joinRecordsText(team),
       bindings: [{ source: records }, { source }],
-      uniforms: Uint32Array.of(units, parts, chunks, WORKGROUP),
+      uniforms: Uint32Array.of(units, parts, chunks, WORKGROUP, SPECIAL_UNIFORMS.noBits),
       workgroups: device.gridOf(units),
     });
   } catch (error) {
