@@ -30,8 +30,9 @@ export type EstimatorName = (typeof estimatorNames)[number];
 export interface ValidationOptions {
   /**
    * Closed forms (default), or random draws for comparison with runs that had no others. The exact majority of a prompt
-   * with many labels costs about N^2.5; where that would take more than 2^25 products, or 2^30 over the prompts
-   * of the call, as with hundreds of labels among 512 samples, it is drawn all the same, and `drawn` of the report says so.
+   * with many labels costs about N^2.5; where the draws of a prompt would take more than 2^25 products, or those of all
+   * prompts of the call 2^30, it is drawn all the same, and `drawn` of the report says so: with replacement from maj@256 on
+   * for 100 labels among 256 samples, from maj@128 on for 100 labels or more among 512. Such a prompt takes about 0.1 s.
    */
   readonly estimator?: EstimatorName | undefined;
   /**

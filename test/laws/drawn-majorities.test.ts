@@ -51,6 +51,29 @@ describe('majorities of many answers', () => {
     expect(drawnAmong(2 ** 20).at(-1)).toBe('majority');
   });
 
+  test('that are drawn cost no exact work: 1024 samples with 300 answers', () => {
+    const groups = new Ballots(
+      Int32Array.from({ length: 1024 }, (_, i) => (i * i * 7 + i * 13) % 307),
+    ).groups();
+    const budget = { products: 2 ** 24 };
+    expect(chancesToWin(groups, 128, new CountChances(true), budget)).toBeUndefined();
+    // Only estimating was charged, which is a hundredth of what the chances take.
+    expect(budget.products).toBeGreaterThan(2 ** 24 - 2 ** 18);
+    expect(chancesToWin(groups, 64, new CountChances(true), budget)).toBeDefined();
+  });
+
+  test('are exact wherever what is left suffices, also above a draw that is drawn', () => {
+    const groups: VoteGroup[] = [
+      { votes: 2, labels: 124 },
+      { votes: 1, labels: 776 },
+    ];
+    const budget = { products: 2 ** 26 };
+    expect(chancesToWin(groups, 512, new CountChances(false), budget)).toBeUndefined();
+    // Of all samples the votes are known, so that few answers can win.
+    const chances = chancesToWin(groups, 1024, new CountChances(false), budget)!;
+    expect(chances[0]! * 124).toBeCloseTo(1, 12);
+  });
+
   test('of few answers are never drawn', () => {
     const few = votes.slice(0, 128).map(({ value }, i) => ({ answer: String(i % 4), value }));
     expect(reportOf(few).drawn).toEqual({});

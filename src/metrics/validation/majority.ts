@@ -27,7 +27,7 @@ const NEGLIGIBLE = 2 ** -60;
 /** With fewer draws, looking for what is negligible takes longer than what it saves. */
 const MANY_DRAWS = 64;
 
-/** What may still be spent on exact chances, in products of two numbers; negative once it did not suffice. */
+/** What may still be spent on exact chances, in products of two numbers. */
 export interface Budget {
   products: number;
 }
@@ -45,7 +45,8 @@ export interface Budget {
  * @param groups of all labels, by votes in descending order, no two with the same
  * @param draws n, at most the number of votes without replacement
  * @param counts of draws with or without replacement; the same for many calls
- * @param budget is charged with the work; nothing is worked out that it does not suffice for
+ * @param budget is charged with the work, and with the estimate of what the work would be where it does not suffice;
+ *   nothing is worked out then
  * @returns one chance per group; over all labels they add up to 1. Undefined where the budget does not suffice.
  */
 export function chancesToWin(
@@ -73,9 +74,12 @@ export function chancesToWin(
   }
   const orMore = exactly.map(tailsOf);
   const contest = new Contest(groups, counts, draws, total);
+  // What all counts take is added up before any of it is done, so that nothing is begun that is given up later.
+  const rounds: Round[] = [];
+  let products = 0;
   for (let m = Math.ceil(draws / labels); m <= half; m++) {
     if (draws >= MANY_DRAWS) budget.products -= TIE_BOUNDS * groups.length * m;
-    if (budget.products < 0) return undefined;
+    if (products > budget.products) return undefined;
     const ties = draws < MANY_DRAWS ? draws : contest.mostTies(m);
     if (ties < 0) continue;
     // The more votes, the further a label reaches: who cannot get to m stands at the end.
@@ -87,11 +91,22 @@ export function chancesToWin(
     }
     if (able === 0) continue;
     const nodes = contest.nodesFor(m, able, ties);
-    budget.products -= contest.productsOf(m, able, nodes);
-    if (budget.products < 0) return undefined;
-    contest.addWins(wins, m, able, nodes, countsOf(unable));
+    products += contest.productsOf(m, able, nodes);
+    rounds.push({ m, able, nodes, unable });
   }
+  if (products > budget.products) return undefined;
+  budget.products -= products;
+  for (const { m, able, nodes, unable } of rounds) contest.addWins(wins, m, able, nodes, countsOf(unable));
   return wins;
+}
+
+/** What is to be worked out for the winner's count m. */
+interface Round {
+  readonly m: number;
+  /** How many groups can have m votes, of how many nodes Gauss' rule is, and the votes of all other labels. */
+  readonly able: number;
+  readonly nodes: number;
+  readonly unable: number;
 }
 
 /** The chance of count m of one label, whatever all the others do. */
