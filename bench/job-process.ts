@@ -1,6 +1,7 @@
 /** The process that measures: native backends live in their process, so every job gets a fresh one. */
 import { BackendError } from '../src/index.js';
 import { DisagreementError } from './agreement.js';
+import { endWithParent } from './end-with-parent.js';
 import { execute } from './execute.js';
 import type { Job, JobMessage } from './job.js';
 import { scenarioNamed } from './scenarios/index.js';
@@ -31,9 +32,7 @@ async function measured(job: Job): Promise<JobMessage> {
   }
 }
 
-// Whoever asked is gone, maybe while this process was loading: nobody will read the result.
-if (!process.connected) process.exit();
-process.once('disconnect', () => process.exit());
+endWithParent();
 
 process.once('message', (job) => {
   // Ends itself: a backend may keep threads alive.

@@ -11,7 +11,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { lastLine } from '../../src/cli/link/run-command.js';
+import { lastWords, trustedEnvironment } from '../../src/cli/link/run-command.js';
 import { ownPackage } from '../../src/cli/own-package.js';
 import { BackendError } from '../../src/errors.js';
 import type { Numbers } from '../agreement.js';
@@ -60,7 +60,12 @@ export class TorchPeer implements TimedWay {
     const folder = await mkdtemp(path.join(tmpdir(), 'tensortally-bench-'));
     let child: ChildProcess | undefined;
     try {
-      child = startedBy(() => spawn(python, ['-B', script], { stdio: ['pipe', 'pipe', 'pipe'] }));
+      child = startedBy(() =>
+        spawn(python, ['-B', script], {
+          stdio: ['pipe', 'pipe', 'pipe'],
+          env: trustedEnvironment(process.env),
+        }),
+      );
       const ask = conversation(child);
       const tensors: Record<string, object> = {};
       for (const [name, { values, shape }] of Object.entries(work.tensors)) {
@@ -104,10 +109,12 @@ export class TorchPeer implements TimedWay {
  * @throws BackendError with what that Python said
  */
 export async function assertTorch(python: string): Promise<void> {
+  if (python === '') throw refusal('a Python that has torch', 'an empty name', 'name one with --torch');
   // With -c the first entry of the path is the working directory, whose files are not to be run.
   const child = startedBy(() =>
     spawn(python, ['-B', '-c', 'import sys; del sys.path[0]; import torch'], {
       stdio: ['ignore', 'ignore', 'pipe'],
+      env: trustedEnvironment(process.env),
     }),
   );
   let said = '';
@@ -116,7 +123,7 @@ export async function assertTorch(python: string): Promise<void> {
   try {
     const [status] = (await once(child, 'close')) as [number | null];
     if (status === 0) return;
-    received = lastLine(said) || `exit status ${String(status)}`;
+    received = lastWords(said) || `exit status ${String(status)}`;
   } catch (error) {
     received = (error as Error).message;
   }
@@ -147,7 +154,7 @@ function conversation(child: ChildProcess): (question: object) => Promise<Answer
     end(message);
   });
   child.on('close', (status) => {
-    end(lastLine(said) === '' ? `exit status ${String(status)}` : lastLine(said));
+    end(lastWords(said) === '' ? `exit status ${String(status)}` : lastWords(said));
   });
   createInterface({ input: child.stdout! }).on('line', (line) => {
     waiting.shift()?.resolve(JSON.parse(line) as Answer);

@@ -191,7 +191,7 @@ function refuseUsedFolder(folder: string): void {
       : taken === undefined
         ? 'no name'
         : `${folder}, which holds ${taken}`,
-    remedy: 'choose another folder or move that run away',
+    remedy: folder === '' ? 'name a folder' : 'choose another folder or move that run away',
   });
 }
 

@@ -10,6 +10,7 @@ import { doctorCommand } from './doctor.js';
 import { explainCommand } from './explain.js';
 import { linkTensorFlowCommand } from './link-tensorflow.js';
 import { ownPackage } from './own-package.js';
+import { parserConfiguration } from './parser-configuration.js';
 
 /**
  * Runs one command line.
@@ -21,7 +22,8 @@ import { ownPackage } from './own-package.js';
  * @returns the exit status: 0, or 1 if anything failed
  */
 export async function runCli(words: readonly string[]): Promise<number> {
-  const parser = yargs([...words])
+  const [given, behind] = splitAtDashes(words);
+  const parser = yargs([...given, ...behind])
     .scriptName('tensortally')
     .usage('$0 <command> [options]')
     .command(doctorCommand)
@@ -35,8 +37,15 @@ export async function runCli(words: readonly string[]): Promise<number> {
       describe: 'Show the stack of an error',
       global: true,
     })
-    .parserConfiguration({ 'duplicate-arguments-array': false }) // given twice, the last one counts
+    .parserConfiguration(parserConfiguration)
     .demandCommand(1, NAMELESS)
+    .check((values) => {
+      // yargs takes any other value of a flag for false: `bench --check=yes` would check nothing.
+      const flag = given.map((word) => /^--([^=]+)=(?!(?:true|false)$)/.exec(word)?.[1]);
+      const refused = flag.find((name) => name !== undefined && typeof values[name] === 'boolean');
+      if (refused !== undefined) throw new Error(`--${refused} takes no value`);
+      return true;
+    })
     .strict()
     .recommendCommands()
     .version(ownPackage().version)
@@ -50,6 +59,8 @@ export async function runCli(words: readonly string[]): Promise<number> {
       throw new UsageError((isNameless ? unknownOption(words) : undefined) ?? message ?? 'Unknown error.');
     });
   try {
+    const option = behind.find((word) => word.startsWith('-'));
+    if (option !== undefined) throw new UsageError(`Unknown argument: ${option}`);
     await parser.parseAsync();
     return process.exitCode === undefined ? 0 : Number(process.exitCode);
   } catch (error) {
@@ -70,6 +81,12 @@ export async function runCli(words: readonly string[]): Promise<number> {
   }
 }
 
+/** The words before and behind `--`, for which yargs has no place among the arguments of a command. */
+function splitAtDashes(words: readonly string[]): [given: readonly string[], behind: readonly string[]] {
+  const at = words.indexOf('--');
+  return at < 0 ? [words, []] : [words.slice(0, at), words.slice(at + 1)];
+}
+
 const commandNames = ['doctor', 'link-tensorflow', 'demo', 'bench', 'explain'];
 
 /** What is said where no command is named. */
@@ -80,7 +97,7 @@ const generalOptions = ['verbose', 'version', 'help'];
 
 /** What is wrong with the options of a command line without a command, of which yargs looks at the command alone. */
 function unknownOption(words: readonly string[]): string | undefined {
-  const names = words.flatMap((word) => /^--?(?:no-)?([^-=][^=]*)/.exec(word)?.[1] ?? []);
+  const names = words.flatMap((word) => /^--?([^-=][^=]*)/.exec(word)?.[1] ?? []);
   const unknown = names.find((name) => !generalOptions.includes(name));
   if (unknown === undefined) return undefined;
   const meant = meantName(unknown, generalOptions);

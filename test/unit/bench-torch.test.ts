@@ -1,7 +1,7 @@
 /** The conversation with the torch peer, played by a program that is neither Python nor torch. */
 import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { TorchPeer, assertTorch, hostTensors } from '../../bench/peers/torch.js';
 import { BackendError } from '../../src/errors.js';
 import type { TorchWork } from '../../bench/scenario.js';
@@ -34,6 +34,10 @@ const work: TorchWork = {
   closeness: { relative: 0, absolute: 0 },
 };
 
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
 describe('a Python for torch', () => {
   test('that is not there is refused before anything is measured', async () => {
     for (const none of ['', 'a\0b']) {
@@ -53,10 +57,12 @@ describe('a Python for torch', () => {
   test('never runs what lies in the working directory', async () => {
     const folder = temporaryFolder();
     const python = path.join(folder, 'python3');
-    // The words that Python is given take the working directory off its path before they import anything.
+    // The words that Python is given take the working directory off its path before they import anything, and no
+    // empty entry of PYTHONPATH puts it there again.
+    vi.stubEnv('PYTHONPATH', ':/elsewhere');
     writeFileSync(
       python,
-      `#!/bin/sh\ncase "$3" in "import sys; del sys.path[0]; import "*) exit 0;; esac\nexit 3\n`,
+      `#!/bin/sh\n[ "$PYTHONPATH" = /elsewhere ] || exit 4\ncase "$3" in "import sys; del sys.path[0]; import "*) exit 0;; esac\nexit 3\n`,
     );
     chmodSync(python, 0o755);
     await expect(assertTorch(python)).resolves.toBeUndefined();

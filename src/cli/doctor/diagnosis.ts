@@ -5,7 +5,7 @@ import { version_core } from '@tensorflow/tfjs-core';
 import { backendNames, type BackendName } from '../../kernels/index.js';
 import { inspectTensorFlowBinding, type TensorFlowBinding } from '../../kernels/tensorflow-binding.js';
 import { webGpuPackageVersion } from '../../kernels/webgpu-boot.js';
-import { lastLine } from '../link/run-command.js';
+import { lastWords } from '../link/run-command.js';
 import { ownPackage } from '../own-package.js';
 import type { Examination } from './examination.js';
 
@@ -56,7 +56,7 @@ export function observe(script: string, words: readonly string[], timeoutMs: num
       finding = message as Examination;
     });
     child.on('close', (status, signal) => {
-      const said = lastLine(stderr);
+      const said = lastWords(stderr);
       const end = signal === null ? `exit status ${status}` : `ended by ${signal}`;
       resolve(finding ?? { outcome: 'crashed', reason: said === '' ? end : `${end}: ${said}` });
     });

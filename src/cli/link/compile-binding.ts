@@ -10,7 +10,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { BackendError } from '../../errors.js';
 import type { PythonTensorFlow } from './python-tensorflow.js';
-import { isNotFound, lastLine, type RunCommand } from './run-command.js';
+import { isNotFound, lastWords, type RunCommand } from './run-command.js';
 
 export interface Compilation {
   /** The node package's directory, which holds binding/*.cc. */
@@ -42,7 +42,7 @@ export async function compileBinding(run: RunCommand, compilation: Compilation):
   try {
     const outcome = await run(program, [...given, ...compilerArguments(compilation)]);
     if (outcome.status === 0) return;
-    const reason = /^.*error:.*$/m.exec(outcome.stderr)?.[0] ?? lastLine(outcome.stderr);
+    const reason = /^.*error:.*$/m.exec(outcome.stderr)?.[0] ?? lastWords(outcome.stderr);
     throw refusal(
       `binding sources that compile against TensorFlow ${tensorflow.version}`,
       `an error of ${program}: ${reason}`,

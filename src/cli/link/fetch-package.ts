@@ -13,7 +13,7 @@ import { makeFolder } from '../../make-folder.js';
 import { linkFolder, nodePackages, nodePackageVersion } from '../../kernels/tensorflow-binding.js';
 import { ownPackage } from '../own-package.js';
 import { removeAbandoned } from './abandoned.js';
-import { isNotFound, lastLine, type RunCommand } from './run-command.js';
+import { isNotFound, lastWords, type RunCommand } from './run-command.js';
 
 const name = nodePackages[0];
 
@@ -113,7 +113,8 @@ async function install(run: RunCommand, workshop: string): Promise<void> {
         new Error(outcome.stderr),
       );
     }
-    const reason = /^npm (?:error|ERR!) (?!code)(.+)$/m.exec(outcome.stderr)?.[1] ?? lastLine(outcome.stderr);
+    const reason =
+      /^npm (?:error|ERR!) (?!code)(.+)$/m.exec(outcome.stderr)?.[1] ?? lastWords(outcome.stderr);
     throw refusal(`npm to fetch ${name}`, `its failure: ${reason}`, remedy, new Error(outcome.stderr));
   } catch (error) {
     if (!isNotFound(error)) throw error;

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { BackendError } from '../../errors.js';
-import { type CommandOutcome, isNotFound, lastLine, type RunCommand } from './run-command.js';
+import { type CommandOutcome, isNotFound, lastLine, lastWords, type RunCommand } from './run-command.js';
 
 /** A TensorFlow wheel, as far as linking needs it. */
 export interface PythonTensorFlow {
@@ -116,7 +116,7 @@ async function ask(run: RunCommand, python: string): Promise<Answer> {
   const end = status === 0 ? 'it did not answer as a Python does' : (signal ?? `exit status ${status}`);
   throw refusal(
     'a Python of 3.9 or later',
-    `${python}, which failed: ${lastLine(stderr) || end}`,
+    `${python}, which failed: ${lastWords(stderr) || end}`,
     'name a working interpreter with --python',
   );
 }

@@ -99,7 +99,18 @@ export const runCommand: RunCommand = (command, args, options = {}) =>
   });
 
 /** Lists of folders in which programs look for code. */
-const SEARCH_PATHS = ['PATH', 'PYTHONPATH', 'NODE_PATH', 'LD_LIBRARY_PATH'] as const;
+const SEARCH_PATHS = [
+  'PATH',
+  'PYTHONPATH',
+  'NODE_PATH',
+  'LD_LIBRARY_PATH',
+  // Of compilers:
+  'CPATH',
+  'C_INCLUDE_PATH',
+  'CPLUS_INCLUDE_PATH',
+  'LIBRARY_PATH',
+  'COMPILER_PATH',
+] as const;
 
 /**
  * An environment in which nothing is looked for in the working directory: an empty entry of a search path means it, and
@@ -122,7 +133,16 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
-/** The last line that says something, for a message of one line. */
+/** The last line that says something. */
 export function lastLine(text: string): string {
   return text.trim().split('\n').at(-1)?.trim() ?? '';
+}
+
+/** As much of a line as a message can show: a program may repeat what it was given. */
+const LONGEST_LINE = 200;
+
+/** What a program said last, for a message of one line. */
+export function lastWords(text: string): string {
+  const line = lastLine(text);
+  return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
 }

@@ -3,7 +3,7 @@
  * crash in native code must not take the command down.
  */
 import { BackendError } from '../../errors.js';
-import { lastLine, type RunCommand } from './run-command.js';
+import { lastLine, lastWords, type RunCommand } from './run-command.js';
 
 /** What the operation showed. */
 export interface OperationOutcome {
@@ -54,7 +54,7 @@ export async function runOperation(
         stderr,
       );
     }
-    const reason = /^.*Error: .*$/m.exec(stderr)?.[0].trim() ?? lastLine(stderr);
+    const reason = /^.*Error: .*$/m.exec(stderr)?.[0].trim() ?? lastWords(stderr);
     const end = signal ?? `exit status ${status}`;
     throw refusal(
       'an operation to run through the binding',

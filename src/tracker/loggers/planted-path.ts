@@ -8,7 +8,7 @@
  */
 import { type Stats, constants, lstatSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { LogWriteError } from './errors.js';
+import { LogWriteError, logWriteError } from './errors.js';
 
 const ROOT = 0;
 const WRITABLE_BY_OTHERS = 0o022;
@@ -17,13 +17,13 @@ const WRITABLE_BY_OTHERS = 0o022;
  * Refuses a path that leads to where others want it. What does not exist yet is nobody's.
  *
  * @param path absolute
- * @throws LogWriteError naming the link or the file, with the remedy
+ * @throws LogWriteError naming the link or the file, with the remedy; and for what cannot be at that path
  */
 export function assertNotPlanted(where: string, path: string): void {
   const user = process.getuid?.();
   if (user === undefined) return; // no owners on this system
   for (const step of stepsTo(path)) {
-    const found = lstatSync(step, { throwIfNoEntry: false });
+    const found = whatIsAt(where, step);
     if (found === undefined) return;
     const folder = lstatSync(dirname(step));
     if (isOurs(folder, user)) continue;
@@ -31,6 +31,15 @@ export function assertNotPlanted(where: string, path: string): void {
     const isLink = found.isSymbolicLink();
     if (step === path ? isLink || !owners.includes(found.uid) : isLink && !owners.includes(found.uid))
       throw planted(where, step, isLink ? 'a symbolic link' : `what user ${String(found.uid)} made`);
+  }
+}
+
+/** What is there; undefined for nothing. */
+function whatIsAt(where: string, path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    throw logWriteError(where, path, error); // below a file, with a name too long, where we may not look
   }
 }
 

@@ -111,3 +111,11 @@ describe('refused is', () => {
     },
   );
 });
+
+test('a program that repeats the question is refused in a line that can be read', async () => {
+  const run = answering({ status: 2, stderr: `ls: cannot access '${'import sys; '.repeat(100)}'` });
+  const error = await findPythonTensorFlow(run, '/bin/ls').catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(BackendError);
+  expect((error as Error).message).toContain('/bin/ls, which failed: ls: cannot access');
+  expect((error as Error).message.length).toBeLessThan(400);
+});

@@ -39,6 +39,17 @@ describe('the command line', () => {
     ['a Python that is not named', ['bench', '--torch'], 'Not enough arguments following: torch'],
     ['a size that does not exist', ['bench', '--size', 'huge'], 'Invalid values'],
     ['less than a round', ['bench', '--rounds', '0'], '--rounds must be a whole number'],
+    ['a size that is not named', ['bench', '--size'], 'Not enough arguments following: size'],
+    ['a size before another option', ['bench', '--size', '--json'], 'Not enough arguments following: size'],
+    ['a negated folder', ['demo', '--no-out'], 'Unknown argument: no-out'],
+    ['a negated Python', ['bench', '--no-torch'], 'Unknown argument: no-torch'],
+    ['a negated interpreter', ['link-tensorflow', '--no-python'], 'Unknown argument: no-python'],
+    ['a flag with a value', ['bench', '--check=yes'], '--check takes no value'],
+    ['an empty value of a flag', ['doctor', '--json='], '--json takes no value'],
+    ['a number for a flag', ['explain', 'actor/lr', '--markdown=1'], '--markdown takes no value'],
+    ['a value of --verbose', ['demo', '--verbose=very'], '--verbose takes no value'],
+    ['an option behind --', ['explain', '--', '-x'], 'Unknown argument: -x'],
+    ['two keys behind --', ['explain', '--', 'actor/lr', 'critic/lr'], 'Unknown argument: critic/lr'],
   ])('refuses %s with a reason and where the help is', async (_, words, reason) => {
     expect(await runCli(words)).toBe(1);
     const lines = written.err().trimEnd().split('\n');
@@ -47,6 +58,20 @@ describe('the command line', () => {
     const command = words.length > 0 && !/^(doktor|-)/.test(words[0]!) ? `${words[0]!} ` : '';
     expect(lines.at(-1)).toBe(`\`tensortally ${command}--help\` shows what there is.`);
     expect(lines.length).toBeLessThan(8);
+  });
+
+  test('takes the words behind -- as arguments', async () => {
+    expect(await runCli(['explain', '--', 'actor/lr'])).toBe(0);
+    expect(written.out()).toMatch(/^actor\/lr\n/);
+    expect(await runCli(['bench', '--size', 'tiny', '--', 'nowhere'])).toBe(1);
+    expect(written.err()).toMatch(/^ValueError: bench: scenario: expected one of moments, .*"nowhere"/);
+  });
+
+  test('takes true and false as values of a flag', async () => {
+    expect(await runCli(['explain', 'actor/lr', '--json=false'])).toBe(0);
+    expect(written.out()).toMatch(/^actor\/lr\n/);
+    expect(await runCli(['explain', 'actor/lr', '--json=true'])).toBe(0);
+    expect(written.out()).toContain('"key": "actor/lr"');
   });
 
   test.each(['', 'a\0b'])('refuses a Python that no program can be: %j', async (python) => {

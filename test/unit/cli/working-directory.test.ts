@@ -83,8 +83,14 @@ test('programs are started with search paths of absolute folders alone', async (
       PYTHONPATH: '',
       NODE_PATH: ':',
       HOME: '/h',
+      // Headers and libraries are code, too.
+      CPATH: ':/opt/include',
+      CPLUS_INCLUDE_PATH: '',
+      C_INCLUDE_PATH: 'include',
+      LIBRARY_PATH: '/opt/lib:',
+      COMPILER_PATH: '.',
     }),
-  ).toEqual({ PATH: '/bin:/usr/bin', HOME: '/h' });
+  ).toEqual({ PATH: '/bin:/usr/bin', HOME: '/h', CPATH: '/opt/include', LIBRARY_PATH: '/opt/lib' });
   const { stdout } = await runCommand('/bin/sh', ['-c', 'echo "$PATH"'], { env: { PATH: '.:/bin' } });
   expect(stdout.trim()).toBe('/bin');
   expect(existsSync('/bin/sh')).toBe(true);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runDemo } from '../../../examples/ppo/run.js';
 import { ValueError } from '../../../src/errors.js';
+import { LogWriteError } from '../../../src/tracker/index.js';
 
 const options = { steps: 1, backend: 'cpu', seed: 1, out: undefined } as const;
 
@@ -67,6 +68,19 @@ describe('runDemo', () => {
     await expect(runDemo({ ...options, out: 'package.json' })).rejects.toThrow(
       /package\.json, which is a file/,
     );
-    await expect(runDemo({ ...options, out: '' })).rejects.toThrow(/got no name/);
+    await expect(runDemo({ ...options, out: '' })).rejects.toThrow(/got no name; name a folder/);
+  });
+
+  it.each([
+    ['a file', 'package.json/run', 'ENOTDIR'],
+    ['a device', '/dev/null/run', 'ENOTDIR'],
+    ['a name too long', 'a'.repeat(5000), 'ENAMETOOLONG'],
+    ['a name with a zero byte', 'a\0b', 'ERR_INVALID_ARG_VALUE'],
+  ])('a folder that cannot be, for %s, is a typed refusal', async (_, out, reason) => {
+    const error = await runDemo({ ...options, out }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(LogWriteError);
+    const { message } = error as Error;
+    expect(message).toContain(reason);
+    expect(message.length).toBeLessThan(1500); // of a name of 5000
   });
 });
