@@ -28,15 +28,8 @@ export { calcMajVal } from './validation/votes.js';
 export { computeMoeMetrics, type MoeMetricsOptions } from './moe.js';
 export { passAtK, passHatK } from './pass-at-k.js';
 export { computePolicyMetrics, type PolicyMetricsOptions } from './policy.js';
-export {
-  Metric,
-  aggregationNames,
-  reduceMetrics,
-  type Aggregation,
-  type MetricState,
-  type MetricValue,
-  type ReduceOptions,
-} from './reduce.js';
+export { aggregationNames, type Aggregation, type MetricState } from './metric-state.js';
+export { Metric, reduceMetrics, type MetricValue, type ReduceOptions } from './reduce.js';
 export { responseMaskFromEos } from './response-mask.js';
 export { bootstrapMetric, type BootstrapOptions } from './validation/resampling.js';
 export { computeRolloutCorrection, type RolloutCorrection } from './rollout-correction.js';

@@ -4,32 +4,9 @@ import { DtypeError, ShapeError, ValueError } from '../errors.js';
 import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { recognizeAcrossCopies } from '../kernels/process-wide.js';
 import { catalogEntryOf } from './catalog.js';
+import { type Aggregation, type MetricState, assertAggregation, assertMetricState } from './metric-state.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 import type { Metrics } from './statistics.js';
-
-/** How the values of a metric become one. */
-export const aggregationNames = ['mean', 'sum', 'min', 'max'] as const;
-export type Aggregation = (typeof aggregationNames)[number];
-
-/** What a `Metric` knows: enough for every aggregation, and to go on from elsewhere. */
-export interface MetricState {
-  readonly aggregation: Aggregation;
-  /** Values that were appended. */
-  readonly count: number;
-  /** Sum of their weights, halved `halvings` times. */
-  readonly weight: number;
-  /** Sum of weight · value, halved as often. */
-  readonly sum: number;
-  /** Of the values with a weight; Infinity if there are none. */
-  readonly min: number;
-  /** −Infinity if there are none. */
-  readonly max: number;
-  /** How often both sums were halved to stay within float64, so that their ratio keeps its digits; left out for 0. */
-  readonly halvings?: number;
-}
-
-/** Those of a product of the largest numbers, and of sums of as many as can be counted. */
-const MOST_HALVINGS = 1100;
 
 /** A number, or what `await tensor.data()` gives for a tensor with one element. */
 export type MetricValue = number | Float32Array | Int32Array | Uint8Array;
@@ -81,24 +58,10 @@ export class Metric {
     return { aggregation, count, weight, sum, min, max, ...halved };
   }
 
-  /** @throws ValueError for what is no state of a metric */
+  /** @throws ValueError for what is no state of a metric, and for numbers that no values can have */
   static fromState(state: MetricState): Metric {
-    const where = 'Metric.fromState';
-    const remedy = 'pass the `state` of a metric; JSON has no infinities, structured clones have';
-    assertNamed(where, 'state', state, { expected: 'the state of a metric', remedy });
-    assertAggregation(where, 'state.aggregation', state.aggregation);
+    assertMetricState('Metric.fromState', state);
     const metric = new Metric(state.aggregation);
-    for (const field of ['count', 'weight', 'sum', 'min', 'max'] as const) {
-      if (typeof state[field] === 'number') continue;
-      const received = kindOf(state[field]);
-      throw new ValueError({ where, input: `state.${field}`, expected: 'a number', received, remedy });
-    }
-    const { halvings = 0 } = state;
-    if (!(Number.isInteger(halvings) && halvings >= 0 && halvings <= MOST_HALVINGS)) {
-      const expected = `a whole number up to ${MOST_HALVINGS}`;
-      const received = kindOf(halvings);
-      throw new ValueError({ where, input: 'state.halvings', expected, received, remedy });
-    }
     metric.#add(state);
     return metric;
   }
@@ -260,17 +223,6 @@ export class Metric {
     const share = this.#sum / parts;
     return this.#halvings === 0 || share === 0 ? share : share * 2 ** this.#halvings;
   }
-}
-
-function assertAggregation(where: string, input: string, aggregation: unknown): void {
-  if ((aggregationNames as readonly unknown[]).includes(aggregation)) return;
-  throw new ValueError({
-    where,
-    input,
-    expected: `one of ${aggregationNames.join(', ')}`,
-    received: kindOf(aggregation),
-    remedy: 'name the way in which the values become one',
-  });
 }
 
 function isIterable(value: object | null): value is Iterable<unknown> {

@@ -134,6 +134,6 @@ export const validationCalls: Rows = {
   'Metric.fromState{field}': () => ({
     parameters: [aggregation, value],
     call: (kind: Aggregation, sum: number) =>
-      Metric.fromState({ ...new Metric('mean').state, aggregation: kind, sum }),
+      Metric.fromState({ ...new Metric('mean', 5).state, aggregation: kind, sum }),
   }),
 };

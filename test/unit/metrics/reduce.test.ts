@@ -307,3 +307,45 @@ describe('refusals', () => {
     expect(call).toThrow(input);
   });
 });
+
+describe('the state of a metric that no values can have is refused', () => {
+  // Of 1 and 2.
+  const mean = new Metric('mean').append(1).append(2).state;
+  const sum = new Metric('sum').extend([1, 2]).state;
+
+  test.each([
+    ['fewer than no values', { ...mean, count: -1 }, 'count'],
+    ['half a value', { ...mean, count: 1.5 }, 'count'],
+    ['a count that is NaN', { ...mean, count: NaN }, 'count'],
+    ['more values than can be counted', { ...mean, count: 2 ** 60 }, 'count'],
+    ['a negative weight', { ...mean, weight: -1 }, 'weight'],
+    ['a weight that is NaN', { ...mean, weight: NaN }, 'weight'],
+    ['a weight without end', { ...mean, weight: Infinity }, 'weight'],
+    ['a weight of no values', { ...mean, count: 0 }, 'weight'],
+    ['weights where there are none', { ...sum, weight: 5 }, 'weight'],
+    ['a sum above all values', { ...mean, sum: 4.1 }, 'sum'],
+    ['a sum below all values', { ...mean, sum: 1.9 }, 'sum'],
+    ['a sum of 1e9', { ...sum, sum: 1e9 }, 'sum'],
+    ['a sum that is NaN alone', { ...mean, sum: NaN }, 'sum'],
+    ['an infinite sum of finite values', { ...mean, sum: Infinity }, 'sum'],
+    ['a finite sum beside an infinite value', { ...mean, max: Infinity }, 'sum'],
+    ['a sum without NaN beside NaN', { ...mean, min: NaN, max: NaN }, 'sum'],
+    ['a smallest value above the largest', { ...mean, min: 5 }, 'max'],
+    ['a range of no weight', { ...mean, weight: 0 }, 'min'],
+    ['a sum of no values', { ...new Metric('sum').state, sum: 1 }, 'sum'],
+  ])('%s', (_, state, field) => {
+    expect(() => Metric.fromState(state)).toThrow(ValueError);
+    expect(() => Metric.fromState(state)).toThrow(`Metric.fromState: state.${field}: expected `);
+  });
+
+  test('and one that values have is taken, whatever they are', () => {
+    const numbers = fc.array(fc.tuple(fc.double(), fc.double({ min: 0, max: 1e308, noNaN: true })));
+    fc.assert(
+      fc.property(numbers, (pairs) => {
+        const metric = new Metric('mean');
+        for (const [value, weight] of pairs) metric.append(value, weight);
+        expect(Metric.fromState(metric.state).state).toEqual(metric.state);
+      }),
+    );
+  });
+});
