@@ -284,8 +284,8 @@ export interface ReduceOptions {
  *
  * A `Metric` gives its aggregate. A list is reduced as `aggregations` says. Else `recommended` takes the maximum or the
  * minimum where the catalogue says that the key is one ('critic/score/max'), and for keys that the catalogue does not
- * have, where the last `/` segment says it: `max` or `min` alone or as its first word ('max_reward'), unless the segment
- * ends in mean, avg, ratio or fraction. All other lists are averaged. The presets, as verl does, take an extreme wherever
+ * have, and parts of a timed stage, where the last `/` segment says it: `max` or `min` alone or as its first word
+ * ('max_reward'), unless the segment ends in mean, avg, ratio or fraction. All other lists are averaged. The presets, as verl does, take an extreme wherever
  * the letters occur, as in 'soft*max*_entropy' and '*min*ibatch_loss'; with both, it is the maximum. A list without
  * values gives NaN, and so does one with a NaN.
  *
@@ -340,9 +340,9 @@ function reducedValue(key: string, values: unknown, aggregation: () => Aggregati
 function aggregationOf(key: string, semantics: Semantics): Aggregation {
   if (semantics !== 'recommended') return key.includes('max') ? 'max' : key.includes('min') ? 'min' : 'mean';
   const known = catalogEntryOf(key);
-  if (known !== undefined) return extremeNamed(known.entry.reduction) ?? 'mean';
+  // The parts of a stage are named by whoever timed it, as in 'timing_s/agent_loop/tool_calls/max'.
+  if (known && !known.values.stage?.includes('/')) return extremeNamed(known.entry.reduction) ?? 'mean';
   const segment = key.slice(key.lastIndexOf('/') + 1);
-  // 'max_length_ratio' is a ratio, 'max_steps_mean' a mean of maxima.
   if (/(mean|avg|ratio|fraction)$/.test(segment)) return 'mean';
   return extremeNamed(/^[A-Za-z0-9]*/.exec(segment)![0]) ?? 'mean';
 }

@@ -181,6 +181,7 @@ describe('bugs of others', () => {
     ['rollout_corr/rollout_rs_seq_max_k2_mean', 2],
     ['global_seqlen/minmax_diff', 2],
     ['timing_s/max_wait', 2],
+    ['timing_s/agent_loop', 2],
     ['val-core/max/acc/best@8/mean', 2],
   ])('the catalogue says how %s is reduced', (key, expected) => {
     expect(reduceMetrics({ [key]: [1, 3] })).toEqual({ [key]: expected });
@@ -206,6 +207,10 @@ describe('bugs of others', () => {
     ['reward-max', 2],
     ['critic.score.min', 2],
     ['len@min', 2],
+    ['timing_s/agent_loop/tool_calls/max', 3],
+    ['timing_s/agent_loop/num_preempted/min', 1],
+    ['timing_s/agent_loop/generate_sequences/mean', 2],
+    ['perf/mfu/actor/max', 3],
   ])('the last segment of another key says how %s is reduced', (key, expected) => {
     expect(reduceMetrics({ [key]: [1, 3] })).toEqual({ [key]: expected });
   });
