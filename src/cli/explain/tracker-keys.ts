@@ -13,7 +13,7 @@ const TRACKER = 'StatsTracker.export';
 const STREAM = 'StreamIngest.export';
 
 const WHOLE_NAMES: Readonly<Record<string, string>> = {
-  'stream/workers_seen': 'workers of which a delta has arrived and that have not been forgotten',
+  'stream/workers_seen': 'workers of which a delta was merged',
   'stream/workers_expected': 'the option expectedWorkers',
   'stream/oldest_age_seconds':
     'seconds since the most silent worker was heard of, by the clock of the ingest',
@@ -21,8 +21,15 @@ const WHOLE_NAMES: Readonly<Record<string, string>> = {
   'stream/duplicates': 'deltas that had been merged before, and were not merged again',
   'stream/missing': 'deltas that may still come: later ones of their worker have',
   'stream/lost': 'deltas that did not come and are no longer waited for',
-  'stream/stale': 'deltas that came too late to tell them from duplicates, and were not merged',
-  'stream/refused': 'deltas, or keys of them, that cannot be merged',
+  'stream/stale': 'deltas so old that they cannot be told from duplicates, and were not merged',
+  'stream/refused': 'messages that were no delta, or of which keys contradict those of the stream',
+  'stream/refused_rows':
+    'rows left out because their keys contradict those of the stream, are too many, or too long',
+  'stream/refused_workers':
+    'deltas refused for their sender: a worker too many, another one than said, or a number that cannot be',
+  'stream/folded_versions':
+    'policy versions that joined the records without one, because there were too many',
+  'stream/forgotten_schemas': 'schemas that were forgotten, because there were too many',
 };
 
 /** Names that are exported as they are here. */

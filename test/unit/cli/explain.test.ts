@@ -7,6 +7,7 @@ import { rangeText } from '../../../src/cli/explain/wording.js';
 import { runCli } from '../../../src/cli/run-cli.js';
 import { captureConsole } from './captured-console.js';
 import { type MetricExplanation, metricCatalog } from '../../../src/metrics/index.js';
+import { InProcessTransport, StreamEmitter, StreamIngest } from '../../../src/tracker/index.js';
 
 const written = captureConsole();
 
@@ -36,6 +37,18 @@ describe('explain', () => {
       if (family !== 'stream/*') expect(keys).toEqual(known);
     },
   );
+
+  test('knows every key that a stream reports of itself', async () => {
+    const ingest = new StreamIngest({ expectedWorkers: 1 });
+    const emitter = new StreamEmitter(new InProcessTransport(ingest), { workerId: 'w' });
+    emitter.scalar({ reward: 1 });
+    await emitter.close();
+    const reported = Object.keys(ingest.export()).filter((key) => key.startsWith('stream/'));
+    expect(await runCli(['explain', 'stream/*'])).toBe(0);
+    const listed = written.out().split('\n').slice(0, -2);
+    expect(listed.toSorted()).toEqual([...reported, 'stream/oldest_age_seconds'].toSorted());
+    for (const key of reported) expect(await runCli(['explain', key]), key).toBe(0);
+  });
 
   test('lists the keys of a family as JSON, and refuses one that there is not', async () => {
     expect(await runCli(['explain', 'group/*', '--json'])).toBe(0);
