@@ -180,7 +180,9 @@ export const targets: readonly Target[] = [
   rate(1e5, 'deltas merged', large('stream', 'cpu')),
   faster('json', 1.5, large('stream', 'cpu')),
   faster('torch', 3, large('stream', 'cpu')),
-  atMostTimes(2, 'bare', 'a bare append', medium('journal', 'cpu')),
+  ...(['tiny', 'small', 'medium'] as const).map((size) =>
+    atMostTimes(2, 'bare', 'a bare append', { scenario: 'journal', size, backend: 'cpu' }),
+  ),
   atMostTimes(4, 'one row', 'one row of as many tokens', medium('one-step', 'wasm')),
   atMostTimes(4, 'one row', 'one row of as many tokens', medium('one-step', 'cpu')),
   faster('bootstrap', 300, large('validation', 'cpu')),

@@ -19,8 +19,15 @@ export function assertCommit(
 ): boolean {
   assertWhole(where, 'step', step);
   const areFinite = assertNumbers(where, data);
-  if (point !== undefined) assertOptions(where, point, { epoch: 'number', step: 'number' }, 'point');
+  if (point !== undefined && !isPoint(point))
+    assertOptions(where, point, { epoch: 'number', step: 'number' }, 'point');
   return areFinite;
+}
+
+/** Whether it is one without anything else: nearly always, and found out for less than what is wrong would be. */
+function isPoint(point: CommitPoint | null): boolean {
+  if (typeof point?.epoch !== 'number' || typeof point.step !== 'number') return false;
+  return Object.keys(point).length === 2;
 }
 
 /**

@@ -86,11 +86,10 @@ export class JournalFile {
       const isCut = isRegular && size !== this.#end && isTorn(fd, Number(size));
       // A line break may be all that the last line lacks: then ours makes it count.
       if (isCut) this.#lastBefore = lastStep(fd, Number(size));
-      this.#write(Buffer.from(`${isCut ? '\n' : ''}${compose(this.#lastBefore)}`), size);
-      const after = fstatSync(fd, { bigint: true });
-      this.#end = after.size;
+      const lines = compose(this.#lastBefore);
+      this.#end = size + BigInt(this.#write(isCut ? `\n${lines}` : lines, size));
       // Deleted while the line was on its way? A file that was only moved has the line.
-      if (!isRegular || after.nlink > 0n || attempt > 1) break;
+      if (!isRegular || attempt > 1 || fstatSync(fd).nlink > 0) break;
     }
     this.#lastBefore = undefined;
   }
@@ -136,10 +135,18 @@ export class JournalFile {
     this.#lastBefore = stats.isFile() ? lastStep(fd, Number(stats.size)) : undefined;
   }
 
-  #write(bytes: Buffer, size: bigint): void {
+  /** @returns how many bytes were written: all of `text` */
+  #write(text: string, size: bigint): number {
+    const length = Buffer.byteLength(text);
     let written = 0;
     try {
-      while (written < bytes.length) written += writeSync(this.#file.fd, bytes, written);
+      // As text, at first: nearly always that is all, and a copy in a buffer would cost as much as the write of it.
+      written += writeSync(this.#file.fd, text);
+      if (written < length) {
+        const bytes = Buffer.from(text);
+        while (written < length) written += writeSync(this.#file.fd, bytes, written);
+      }
+      return length;
     } catch (error) {
       this.#end = -1n; // the next append looks at the end
       if (this.#file.isRegular && written > 0) this.#takeBack(size, written);
