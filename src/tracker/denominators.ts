@@ -16,11 +16,20 @@ export class Denominators {
   #queues = new Map<string, MaskQueue>();
   /** Those that exports have taken, until they are settled. */
   readonly #exporting = new Set<TakenMasks>();
+  readonly #isBound: (stat: string, denominator: string) => boolean;
+
+  /** @param isBound whether the tracker has records of a stat over a denominator */
+  constructor(isBound: (stat: string, denominator: string) => boolean) {
+    this.#isBound = isBound;
+  }
 
   /** The queue of a denominator, made if it is new. */
   open(denominator: string): MaskQueue {
     let queue = this.#queues.get(denominator);
-    if (queue === undefined) this.#queues.set(denominator, (queue = new MaskQueue(denominator)));
+    if (queue === undefined) {
+      queue = new MaskQueue(denominator, (stat) => this.#isBound(stat, denominator));
+      this.#queues.set(denominator, queue);
+    }
     return queue;
   }
 
@@ -127,6 +136,11 @@ export class Denominators {
   settle(taken: TakenMasks): void {
     this.#exporting.delete(taken);
     for (const queue of taken.values()) queue.release();
+  }
+
+  /** Keeps what is known of stats whose records were all exported within bounds. */
+  trim(): void {
+    for (const queue of this.#queues.values()) queue.trim();
   }
 
   /** Puts taken masks back. */

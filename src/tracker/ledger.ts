@@ -44,7 +44,9 @@ export class Ledger {
   readonly #notices: Notices;
   readonly #book: KeyBook;
   readonly #windows: Windows;
-  readonly #denominators = new Denominators();
+  readonly #denominators = new Denominators(
+    (stat, denominator) => this.#book.slotOf(stat)?.binding.denominator === denominator,
+  );
   readonly #unread = new UnreadLaunches(() => {
     this.absorb();
   });
@@ -204,6 +206,7 @@ export class Ledger {
     this.#denominators.settle(taken.masks);
     this.absorb();
     this.#book.forget(this.#windows.keys());
+    this.#denominators.trim();
   }
 
   /** Merges what was read meanwhile, so that looking often does not let anything pile up. */

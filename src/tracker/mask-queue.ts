@@ -4,7 +4,9 @@
  * Masks recorded by name wait in a queue: the i-th value of a stat pairs with the i-th of them. A mask is held until a
  * newer one arrives when every stat key seen so far has used it, so what is held does not grow with the number of
  * micro-batches. Masks that some stat has not used yet are all held, and so are those that none
- * has: the first stat may still come and start at the first mask.
+ * has: the first stat may still come and start at the first mask. A stat whose records were all exported, by its key,
+ * may go on or may never come again: it is waited for over a bounded number of masks, and a bounded number of such stats
+ * is known. One that comes back later is refused, never paired with a wrong mask.
  *
  * Masks of handles are beside the queue: values reach them through the handle alone, and they are held until the
  * handle is disposed or an export takes the denominator.
@@ -28,20 +30,31 @@ export interface BoundMask extends HeldMask {
   readonly users: Set<string>;
 }
 
+/** Masks that are held for stats alone whose records were all exported: more than one step has micro-batches. */
+const MOST_WAITING = 64;
+
+/** Stats that are known though their records were all exported. */
+const MOST_EXPORTED = 1000;
+
 export class MaskQueue {
   /** Full key. */
   readonly denominator: string;
-  readonly #held: HeldMask[] = [];
+  readonly #isBound: (stat: string) => boolean;
+  #held: HeldMask[] = [];
   readonly #bound = new Set<BoundMask>();
   /** Masks that were let go; the first held one has this index. */
   #released = 0;
   /** Masks used so far, by stat key. */
   readonly #used = new Map<string, number>();
+  /** The fewest masks that a stat had used which is no longer known; where there are more, no new stat can begin. */
+  #fewestUsedByUnknown = Infinity;
   /** Whether an export has taken later masks of the denominator: none of these is to pair with a value any more. */
   #isSuperseded = false;
 
-  constructor(denominator: string) {
+  /** @param isBound whether the tracker has records of a stat over this denominator */
+  constructor(denominator: string, isBound: (stat: string) => boolean) {
     this.denominator = denominator;
+    this.#isBound = isBound;
   }
 
   /** Masks recorded by name so far, held or not. */
@@ -66,14 +79,43 @@ export class MaskQueue {
    *   nothing has changed
    */
   push(compact: CompactMask, count: (mask: HeldMask) => void): void {
-    let usedByAll = this.#used.size === 0 ? 0 : Infinity;
-    for (const used of this.#used.values()) usedByAll = Math.min(usedByAll, used);
-    const spent = this.#held.slice(0, Math.max(0, usedByAll - this.#released));
+    const spent = this.#held.slice(0, Math.max(0, this.#spent() - this.#released));
     for (const mask of spent) if (!mask.counted) count(mask);
     for (const { compact: old } of spent) letGo(old);
     this.#held.splice(0, spent.length);
     this.#released += spent.length;
     this.#held.push({ compact, counted: false });
+  }
+
+  /** How many masks, from the first, nobody waits for any more. */
+  #spent(): number {
+    if (this.#used.size === 0) return 0;
+    const used = this.#fewestUsed(this.#used.keys());
+    if (this.total - used <= MOST_WAITING) return used;
+    const bound = this.#fewestUsed([...this.#used.keys()].filter(this.#isBound));
+    return Math.max(used, Math.min(bound, this.total - MOST_WAITING));
+  }
+
+  #fewestUsed(stats: Iterable<string>): number {
+    let fewest = Infinity;
+    for (const stat of stats) fewest = Math.min(fewest, this.#used.get(stat)!);
+    return fewest;
+  }
+
+  /** Where too many stats are known whose records were all exported, forgets those that came first. */
+  trim(): void {
+    for (const stat of this.#tooMany(this.#used)) {
+      this.#fewestUsedByUnknown = Math.min(this.#fewestUsedByUnknown, this.#used.get(stat)!);
+      this.#used.delete(stat);
+    }
+    // Of the mask of a handle, all that goes is the refusal of a second value.
+    for (const { users } of this.#bound) for (const stat of this.#tooMany(users)) users.delete(stat);
+  }
+
+  #tooMany(stats: ReadonlyMap<string, unknown> | ReadonlySet<string>): string[] {
+    if (stats.size <= MOST_EXPORTED) return [];
+    const exported = [...stats.keys()].filter((stat) => !this.#isBound(stat));
+    return exported.slice(0, Math.max(0, exported.length - MOST_EXPORTED));
   }
 
   /** Adds the mask of a handle. */
@@ -97,11 +139,21 @@ export class MaskQueue {
   /**
    * The mask that the next value of `stat` pairs with; undefined if there is none yet.
    *
-   * @throws PairingError if it was let go because the other stats have moved on
+   * @throws PairingError if it was let go because the other stats have moved on, or if it cannot be known any more
    */
   next(stat: string): HeldMask | undefined {
-    const index = this.#used.get(stat) ?? 0;
+    const used = this.#used.get(stat);
+    const index = used ?? 0;
     if (index >= this.total) return undefined;
+    if (used === undefined && this.total > this.#fewestUsedByUnknown) {
+      throw new PairingError({
+        where: 'stat',
+        input: stat,
+        expected: `a stat that is known to '${this.denominator}', of which more than ${String(MOST_EXPORTED)} were exported by their keys`,
+        received: `a new one, or one that came before those, and mask ${String(this.total)}`,
+        remedy: `export '${this.denominator}', or everything, after each step, or use a denominator handle`,
+      });
+    }
     if (index < this.#released) {
       throw new PairingError({
         where: 'stat',
@@ -152,17 +204,18 @@ export class MaskQueue {
   dropUnreadable(count: (mask: HeldMask) => void): void {
     const readable = this.#held.filter(({ compact }) => compact.isReadable);
     if (readable.length === this.#held.length) return;
-    for (const [stat, used] of this.#used) {
-      const behind = this.#held.slice(0, Math.max(0, used - this.#released));
-      const gone = behind.filter((mask) => !readable.includes(mask));
-      this.#used.set(stat, used - gone.length);
-    }
+    const left = (used: number): number => {
+      const before = this.#held.slice(0, Math.max(0, used - this.#released));
+      return used - before.filter(({ compact }) => !compact.isReadable).length;
+    };
+    for (const [stat, used] of this.#used) this.#used.set(stat, left(used));
+    this.#fewestUsedByUnknown = left(this.#fewestUsedByUnknown);
     for (const mask of this.#held) {
-      if (readable.includes(mask)) continue;
+      if (mask.compact.isReadable) continue;
       if (!mask.counted) count(mask);
       letGo(mask.compact);
     }
-    this.#held.splice(0, Infinity, ...readable);
+    this.#held = readable;
   }
 
   /** Notes that an export takes masks that were recorded after these, which other exports have taken. */
@@ -187,6 +240,7 @@ export class MaskQueue {
     this.#held.length = 0;
     this.#released = 0;
     this.#used.clear();
+    this.#fewestUsedByUnknown = Infinity;
   }
 
   /** Lets all masks go. */
