@@ -17,8 +17,9 @@ export class Told {
 
   /** Those of `names` that are told now: what was not yet told, and nothing once `most` were. */
   fresh(names: readonly string[]): string[] {
-    if (this.#known.size >= this.#most) return [];
-    const fresh = names.filter((name) => !this.#known.has(name));
+    const left = this.#most - this.#known.size;
+    if (left <= 0) return [];
+    const fresh = names.filter((name) => !this.#known.has(name)).slice(0, left);
     for (const name of fresh) this.#known.add(name);
     return fresh;
   }

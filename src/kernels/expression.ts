@@ -193,7 +193,7 @@ export function partsOf(roots: readonly Expression[]): Expression[] {
     }
     const missing = done.has(next) ? [] : operandsOf(next).filter((part) => !done.has(part));
     if (missing.length > 0) {
-      waiting.push(...missing.reverse());
+      for (const part of missing.reverse()) waiting.push(part);
     } else {
       done.add(next);
       waiting.pop();

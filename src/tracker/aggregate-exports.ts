@@ -7,7 +7,7 @@ import { KeyConflictError, ValueError } from '../errors.js';
 import { assertRecord, assertOptions, kindOf } from '../kernels/arguments.js';
 import { Moments } from '../kernels/moments/record.js';
 import { processWide } from '../kernels/process-wide.js';
-import { warn } from '../warning.js';
+import { Told, warn } from '../warning.js';
 import { RowAccumulator } from './accumulator.js';
 import { exportRecord } from './export-record.js';
 import { type KeyRow, emptyKeyRow, mergeKeyRows, momentsRowOf, weightOf, weightedNumber } from './key-row.js';
@@ -28,13 +28,12 @@ export interface AggregateOptions {
   readonly onWithoutCount?: ((keys: readonly string[]) => void) | undefined;
 }
 
-/** Keys that the process was warned about already. */
-const warned = processWide('warned-without-count', 1, () => new Set<string>());
+/** Keys that the process was warned about already; from so many on it has been told. */
+const told = processWide('warned-without-count', 2, () => new Told(1000));
 
 function warnOnce(keys: readonly string[]): void {
-  const fresh = keys.filter((key) => !warned.has(key));
+  const fresh = told.fresh(keys);
   if (fresh.length === 0) return;
-  for (const key of fresh) warned.add(key);
   warn(
     'TENSORTALLY_WITHOUT_COUNT',
     `aggregateExports leaves out what has no ${COUNT_SUFFIX}: ${fresh.join(', ')}. Name sums in the option totals; send rows of a StreamEmitter to merge the rest.`,

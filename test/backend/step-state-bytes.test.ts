@@ -221,3 +221,18 @@ test.each<[string, (parts: Parts) => void]>([
 ])('%s: refused whatever the checksum says', (_what, change) => {
   expect(isRefused(resealed(change))).toBe(true);
 });
+
+test('a state keeps the thresholds that it was made with, pairs too', async () => {
+  const thresholds: [number, number] = [0.5, 2];
+  const options = (): StepStateOptions => ({
+    ...EVERYTHING,
+    rolloutCorrection: {
+      ...{ rolloutIs: 'token', rolloutIsThreshold: thresholds },
+      ...{ rolloutRs: 'token_k1', rolloutRsThreshold: thresholds },
+    },
+  });
+  const expected = await bytesOf(options());
+  const made = bytesOf(options());
+  thresholds.fill(-1);
+  expect(await made).toEqual(expected);
+});

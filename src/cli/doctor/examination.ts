@@ -1,5 +1,6 @@
 /** What is found out about one backend, in a process of its own, and how that process tells. */
 import { BackendError } from '../../errors.js';
+import { messageOf } from '../../kernels/arguments.js';
 import { initBackend, type BackendName, type BackendReport } from '../../kernels/index.js';
 import { selfCheck } from './self-check.js';
 
@@ -16,7 +17,7 @@ export async function examine(name: 'auto' | BackendName): Promise<Examination> 
   try {
     report = await initBackend(name);
   } catch (error) {
-    if (!(error instanceof BackendError)) return { outcome: 'failed', reason: String(error) };
+    if (!(error instanceof BackendError)) return { outcome: 'failed', reason: messageOf(error) };
     const { expected, received, remedy } = error;
     return { outcome: 'unavailable', reason: `expected ${expected}, got ${received}`, remedy };
   }
@@ -24,6 +25,6 @@ export async function examine(name: 'auto' | BackendName): Promise<Examination> 
     const wrong = await selfCheck();
     return wrong === undefined ? { outcome: 'passed', report } : { outcome: 'failed', reason: wrong, report };
   } catch (error) {
-    return { outcome: 'failed', reason: String(error), report };
+    return { outcome: 'failed', reason: messageOf(error), report };
   }
 }

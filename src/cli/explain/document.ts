@@ -123,7 +123,9 @@ function code(text: string): string {
 
 function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const cells = [header, ...rows].map((row) => row.map((text) => text.replaceAll('|', '\\|')));
-  const widths = header.map((_title, column) => Math.max(3, ...cells.map((row) => row[column]!.length)));
+  const widths = header.map((_title, column) =>
+    cells.reduce((widest, row) => Math.max(widest, row[column]!.length), 3),
+  );
   const line = (row: readonly string[]): string =>
     `| ${row.map((text, column) => text.padEnd(widths[column]!)).join(' | ')} |`;
   const [titles, ...body] = cells.map(line);

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { BackendError } from '../../errors.js';
+import { messageOf } from '../../kernels/arguments.js';
 import { type CommandOutcome, isNotFound, lastLine, lastWords, type RunCommand } from './run-command.js';
 
 /** A TensorFlow wheel, as far as linking needs it. */
@@ -131,7 +132,7 @@ async function start(run: RunCommand, python: string): Promise<CommandOutcome> {
       'a Python interpreter',
       isNotFound(error)
         ? `no program ${python}`
-        : `"${python}", which cannot be started (${code ?? String(error)})`,
+        : `"${python}", which cannot be started (${code ?? messageOf(error)})`,
       'name one with --python, e.g. --python .venv/bin/python3',
     );
   }

@@ -54,10 +54,10 @@ export function insideRange(lower: number, upper: number): Interval {
 /** What all of them keep; undefined for none. */
 export function intersection(intervals: readonly Interval[]): Interval | undefined {
   if (intervals.length === 0) return undefined;
-  return {
-    low: Math.max(...intervals.map(({ low }) => low)),
-    high: Math.min(...intervals.map(({ high }) => high)),
-  };
+  return intervals.reduce((kept, { low, high }) => ({
+    low: Math.max(kept.low, low),
+    high: Math.min(kept.high, high),
+  }));
 }
 
 /** 1 for tokens in the interval, else 0. */

@@ -20,7 +20,12 @@ import {
   ofSteps,
   rolloutCorrectionPlan,
 } from '../rollout-correction.js';
-import { type CorrectionSettings, correctionSettings } from '../rollout-correction/options.js';
+import {
+  type CorrectionSettings,
+  type RolloutCorrectionOptions,
+  type Threshold,
+  correctionSettings,
+} from '../rollout-correction/options.js';
 import { type RejectionDecision, decisionOnTokens } from '../rollout-correction/rejection.js';
 import {
   type CorrectionDecisions,
@@ -358,11 +363,23 @@ function kept({
     maxResponseLength,
     maxPromptLength,
     maxModelLength,
-    rolloutCorrection: rolloutCorrection && { ...rolloutCorrection },
+    rolloutCorrection: rolloutCorrection && withOwnThresholds(rolloutCorrection),
     policy: policy && { ...policy },
     rightAbove,
     population,
     semantics,
+  };
+}
+
+/** A copy that shares no pair with its original. */
+function withOwnThresholds(options: RolloutCorrectionOptions): RolloutCorrectionOptions {
+  const own = (threshold: Threshold | undefined): Threshold | undefined =>
+    typeof threshold === 'object' ? [threshold[0], threshold[1]] : threshold;
+  const { rolloutIsThreshold, rolloutRsThreshold } = options;
+  return {
+    ...options,
+    ...(rolloutIsThreshold !== undefined && { rolloutIsThreshold: own(rolloutIsThreshold) }),
+    ...(rolloutRsThreshold !== undefined && { rolloutRsThreshold: own(rolloutRsThreshold) }),
   };
 }
 

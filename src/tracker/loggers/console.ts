@@ -42,7 +42,9 @@ export class ConsoleWriter implements StatsWriter {
   /** Names that had a row in the last table: all keep it, so that a number stays where it was. */
   #rows = new Set<string>();
   #hasWarned = false;
-  /** Settles when the last table is written or refused. */
+  /** Whether a table is waiting that the stream has not taken in time: no further ones pile up behind it. */
+  #isStuck = false;
+  /** Settles when the last table is written, refused or given up. */
   #last: Promise<void> = Promise.resolve();
 
   /** @throws ValueError for invalid options */
@@ -65,7 +67,8 @@ export class ConsoleWriter implements StatsWriter {
    * Prints one table. Its rows and columns stay where they were in the one before; a name that is not there this time
    * has an empty row.
    *
-   * A stream that is closed or full, e.g. a pipe whose reader has left, is no error: the process is warned once.
+   * A stream that is closed or full, e.g. a pipe whose reader has left, is no error: the process is warned once. So it
+   * is with a stream that does not answer for a second; until it does, it gets no further tables.
    *
    * @throws MissingInputError or ValueError for an invalid step, data or point
    */
@@ -79,19 +82,22 @@ export class ConsoleWriter implements StatsWriter {
     assertCommit('ConsoleWriter.write', step, data, point);
     const title = point === undefined ? '' : ` (epoch ${String(point.epoch)}, step ${String(point.step)})`;
     const text = this.#color ? `\x1b[1mstep ${String(step)}\x1b[0m` : `step ${String(step)}`;
-    try {
-      await writeGuarded(this.#stream, `${text}${title}\n${this.#table(data)}`);
-    } catch (error) {
+    if (this.#isStuck) return;
+    const table = this.#table(data);
+    const written = writeGuarded(this.#stream, `${text}${title}\n${table}`).catch((error: unknown) => {
       this.#warn(error);
-    }
+    });
+    if (await settlesWithin(LONGEST_WAIT_MS, written)) return;
+    this.#warn(new Error('it does not answer'));
+    this.#isStuck = true;
+    void written.then(() => {
+      this.#isStuck = false;
+    });
   }
 
-  /**
-   * Waits for the last table, but for no more than a second: a stream that does not answer is warned of, as one that
-   * takes no text is. The stream belongs to whoever made it.
-   */
+  /** Waits for the last table, as `write` does. The stream belongs to whoever made it. */
   async close(): Promise<void> {
-    if (!(await settlesWithin(LONGEST_WAIT_MS, this.#last))) this.#warn(new Error('it does not answer'));
+    await this.#last;
   }
 
   #table(data: Readonly<Record<string, number>>): string {
@@ -117,10 +123,12 @@ export class ConsoleWriter implements StatsWriter {
   }
 }
 
-/** @returns whether `work` settles before the time is over */
+/** @returns whether `work` settles before the time is over, and the event loop has had a turn to say so */
 function settlesWithin(milliseconds: number, work: Promise<void>): Promise<boolean> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds, false);
+    let timer = setTimeout(() => {
+      timer = setTimeout(resolve, 0, false);
+    }, milliseconds);
     void work.then(() => {
       clearTimeout(timer);
       resolve(true);

@@ -4,12 +4,10 @@ import { runInSmallHeap } from '../../support/small-heap.js';
 
 test('bytes of a state that announce more than there is are refused in a small heap', async () => {
   const module = new URL('../../support/hostile/step-state.ts', import.meta.url);
-  const { taken, rises, fits } = (await runInSmallHeap(module, 160)) as {
+  const { taken, fits } = (await runInSmallHeap(module, 160)) as {
     taken: string[];
-    rises: Record<string, number>;
     fits: number[];
   };
   expect(taken).toEqual([]);
   expect(fits).toEqual([7, 0, 5, 2 ** 30]);
-  for (const [name, rise] of Object.entries(rises)) expect(rise, name).toBeLessThan(20);
 }, 120_000);

@@ -115,3 +115,8 @@ test('what several keep is what all keep', () => {
   ])!;
   expect([1.5, 3.5].map((x) => selects(none, x))).toEqual([false, false]);
 });
+
+test('the intersection of more intervals than a call has arguments is theirs', () => {
+  const many = Array.from({ length: 200_000 }, (_, i): Interval => ({ low: i / 1e6, high: 1 - i / 1e6 }));
+  expect(intersection(many)).toEqual({ low: 0.199999, high: 0.800001 });
+});

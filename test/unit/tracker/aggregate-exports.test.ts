@@ -173,4 +173,11 @@ describe('aggregateExports', () => {
     aggregateExports(exports, { onWithoutCount: heard });
     expect(heard.mock.calls).toEqual([[['only-here/avg', 'only-here/max']]]);
   });
+
+  test('remembers a thousand keys that have no count, of however many', () => {
+    const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+    for (let i = 0; i < 3000; i++) aggregateExports([{ [`other-${i}/avg`]: 1 }]);
+    expect(warnings.mock.calls.length).toBeLessThanOrEqual(1000);
+    expect(warnings.mock.calls.length).toBeGreaterThan(900);
+  });
 });

@@ -48,11 +48,11 @@ describe('a stat that was exported by its key', () => {
       expect(await exported('loss', step)).toEqual({ loss: step });
     }
     expect(tracker.memory().heldMasks).toBeLessThanOrEqual(65);
-    expect(() =>
+    expect(() => {
       tf.tidy(() => {
         tracker.stat({ once: values(1, 0) }, { denominator: 'm' });
-      }),
-    ).toThrow(PairingError);
+      });
+    }).toThrow(PairingError);
     await expect(tracker.export()).resolves.toEqual({ m: 200 });
   });
 
@@ -121,7 +121,9 @@ describe('ever new stats over one mask', () => {
 
 describe('the mask of a handle', () => {
   it('takes ever new stats too, and refuses a second value of those that it knows', async () => {
-    const handle = tf.tidy(() => tracker.denominator('m', mask(1, 0)));
+    const given = mask(1, 0);
+    const handle = tracker.denominator('m', given);
+    given.dispose();
     const record = (key: string): void => {
       tf.tidy(() => {
         handle.stat({ [key]: values(1, 0) }, { reduceType: 'sum' });

@@ -277,10 +277,63 @@ describe('ConsoleWriter', () => {
         const closing = writer.close().then(() => (isClosed = true));
         await vi.advanceTimersByTimeAsync(999);
         expect(isClosed).toBe(false);
-        await vi.advanceTimersByTimeAsync(1);
+        await vi.advanceTimersByTimeAsync(2);
         await closing;
         expect(caught.of('TENSORTALLY_CONSOLE')).toEqual([expect.stringContaining('does not answer')]);
         expect(vi.getTimerCount()).toBe(0);
+      } finally {
+        caught.stop();
+        vi.useRealTimers();
+      }
+    });
+
+    it('keeps no commit waiting for more than a second, and gets no further table until it answers', async () => {
+      vi.useFakeTimers();
+      const caught = new CaughtWarnings();
+      const taken: string[] = [];
+      let answer: (() => void) | undefined;
+      try {
+        const write = (text: string, done: () => void): void => {
+          taken.push(text);
+          answer = done;
+        };
+        const writer = new ConsoleWriter({ stream: Object.assign(new EventEmitter(), { write }) });
+        const settled = vi.fn();
+        const first = writer.write(0, five).then(settled);
+        await vi.advanceTimersByTimeAsync(999);
+        expect(settled).not.toHaveBeenCalled();
+        await vi.advanceTimersByTimeAsync(2);
+        await first;
+        await writer.write(1, five); // no timer has to run for it
+        expect(taken).toHaveLength(1);
+        answer!();
+        await Promise.resolve();
+        await vi.advanceTimersByTimeAsync(0);
+        const third = writer.write(2, five);
+        answer!();
+        await third;
+        expect(taken.map((text) => text.split('\n')[0])).toEqual(['step 0', 'step 2']);
+        expect(caught.of('TENSORTALLY_CONSOLE')).toEqual([expect.stringContaining('does not answer')]);
+        await writer.close();
+        expect(vi.getTimerCount()).toBe(0);
+      } finally {
+        caught.stop();
+        vi.useRealTimers();
+      }
+    });
+
+    it('is not given up for what a loop that never yields has kept from answering', async () => {
+      vi.useFakeTimers();
+      const caught = new CaughtWarnings();
+      try {
+        const write = (_text: string, done: () => void): void => {
+          setTimeout(setTimeout, 1000, done, 0); // in the turn in which the time is over
+        };
+        const writer = new ConsoleWriter({ stream: Object.assign(new EventEmitter(), { write }) });
+        const written = writer.write(0, five);
+        await vi.advanceTimersByTimeAsync(1002);
+        await written;
+        expect(caught.of('TENSORTALLY_CONSOLE')).toEqual([]);
       } finally {
         caught.stop();
         vi.useRealTimers();
