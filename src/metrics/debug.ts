@@ -23,7 +23,8 @@ const WHERE = 'computeDebugMetrics';
  * (std unbiased), `training/rollout_actor_probs_pearson_corr`, the correlation of the two, and
  * `training/rollout_probs_diff_valid`, 1 if a token was selected, else 0 and all others are NaN. One token has no std;
  * without spread on either side, but for float32 rounding of its log-probabilities, there is no correlation. It keeps its
- * digits where probabilities are near 1, tiny, or both. These are verl's numbers in both revisions.
+ * digits where probabilities are near 1, tiny, or both: if the largest of a side is from e^-290 to e^21 on webgpu, from
+ * e^-570 to e^280 on the other backends; beyond, it is NaN. These are verl's numbers in both revisions.
  *
  * @param batch needs old_log_probs and rollout_log_probs; response_mask selects, else the response part of
  *   attention_mask, else every token counts

@@ -54,6 +54,64 @@ test('of old log-probabilities near −34 and rollout ones near 0 is 0.4364', as
   expect(found).toBeCloseToReference(0.4364, { abs: 5e-5 });
 });
 
+describe('is 0.4364 wherever the same log-probabilities are shifted to', () => {
+  // Sides from e^-0.1 to e^-287 on every backend; float64 reaches e^-570.
+  const shifts = [
+    0,
+    -34,
+    -60,
+    -97,
+    -99,
+    -100,
+    -134,
+    -180,
+    -250,
+    ...(backend === 'webgpu' ? [] : [-400, -530]),
+  ];
+  const [old, rollout] = [
+    [-34, -35, -36, -34.5, -37],
+    [-0.5, -0.1, -1, -0.3, -0.9],
+  ] as const;
+  test.each(shifts)('%f', async (shift) => {
+    const moved = (logs: readonly number[], by: number): number[] => logs.map((log) => log + by);
+    const found = await Promise.all([
+      correlationOf(moved(old, shift), rollout),
+      correlationOf(old, moved(rollout, shift)),
+      correlationOf(moved(old, shift), moved(rollout, shift)),
+      correlationOf(rollout, moved(old, shift)),
+    ]);
+    // Float32 rounds log-probabilities near −600 to 6e-5.
+    expect(found).toBeCloseToReference([0.4364, 0.4364, 0.4364, 0.4364], { abs: 1e-4 });
+  });
+});
+
+test('of densities up to e^20', async () => {
+  const [old, rollout] = [noise(40, 18, 3), noise(40, 10, 3)];
+  expect(
+    await correlationOf(
+      old,
+      old.map((x) => x - 5),
+    ),
+  ).toBeCloseToReference(1, CLOSE);
+  expect(await correlationOf(old, rollout)).toBeCloseToReference(expected(old, rollout), CLOSE);
+});
+
+test('of densities up to e^280 where backends compute in float64, and NaN on webgpu', async () => {
+  const [old, rollout] = [noise(40, 278, 3), noise(40, 270, 3)];
+  const found = await correlationOf(old, rollout);
+  if (backend === 'webgpu') expect(found).toBeNaN();
+  else expect(found).toBeCloseToReference(expected(old, rollout), CLOSE);
+});
+
+test('is NaN where probabilities have left the range of the backend, and never a number', async () => {
+  const [low, rollout] = [
+    [-734, -735, -736, -734.5, -737],
+    [-0.5, -0.1, -1, -0.3, -0.9],
+  ] as const;
+  expect(await correlationOf(low, rollout)).toBeNaN();
+  expect(await correlationOf(low, low)).toBeNaN();
+});
+
 describe('is that of the probabilities', () => {
   const near = noise(40, -0.5, 0.9);
   const tiny = noise(40, -11.5, 2);
@@ -66,6 +124,11 @@ describe('is that of the probabilities', () => {
     ['about e^-60', noise(40, -60, 3), near],
     ['about e^-120', noise(40, -120, 3), near],
     ['about e^-120 on both sides', ...pair(-120)],
+    ['about e^-200', noise(40, -200, 3), near],
+    ['about e^-136 on both sides', ...pair(-136)],
+    ['about e^-200 on both sides', ...pair(-200)],
+    ['about e^-280 on both sides', ...pair(-280)],
+    ['about e^-120 and e^-250', noise(40, -120, 3), noise(40, -250, 3)],
     ['unrelated, of two small sizes', noise(40, -20, 2), noise(40, -60, 2)],
     ['mostly 1e-5, and one near 1', [...tiny, -0.01], [...moved(tiny, 0.1), -0.02]],
     ['proportional', tiny, tiny.map((x) => x - 10)],
@@ -87,6 +150,7 @@ describe('is that of the probabilities', () => {
     ['near 1 on one side, ordinary on the other', near, noise(40, -1e-4, 1e-4)],
     ['1 − p of 1e-6 and of 1e-2', noise(40, -3e-6, 4e-6), noise(40, -2e-2, 2e-2)],
     ['1 − p of 1e-3 and about e^-120', noise(40, -2e-3, 2e-3), noise(40, -120, 3)],
+    ['1 − p of 1e-3 and about e^-220', noise(40, -2e-3, 2e-3), noise(40, -220, 3)],
   ])('%s', async (what, old, rollout) => {
     for (const [a, b] of [
       [old, rollout],

@@ -160,7 +160,8 @@ const debug: readonly FamilyEntry[] = [
     reduction: 'correlation',
     range: { low: -1, high: 1 },
     formula: 'Pearson correlation of exp(old_log_probs) and exp(rollout_log_probs)',
-    undefinedWhen: 'there are fewer than two tokens, a NaN is among them, or one side does not vary',
+    undefinedWhen:
+      'there are fewer than two tokens, a NaN is among them, one side does not vary, or all of its probabilities are below e^-290 (webgpu) or e^-570',
   },
 ];
 
