@@ -54,7 +54,8 @@ export class JsonlWriter implements StatsWriter {
 
   /**
    * Opens `path` for appending, with its folder if there is none. `<path>.lock` says which process writes until `close`
-   * or the end of the process; the lock of a dead process is taken over.
+   * or the end of the process; the lock of a dead process is taken over. Symbolic links to one journal have one lock; a
+   * second hard link to it has a lock of its own, so that two writers are not kept apart there.
    *
    * @param path resolved at once
    * @throws LogWriteError naming the file and what to do, also for a symbolic link in a folder where others can write;
