@@ -2,6 +2,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { assertOptions } from '../kernels/arguments.js';
 import { type Moments, maskedMoments, retainTensor } from '../kernels/index.js';
+import { assertTensors } from '../kernels/moments/checks.js';
 import { tidyWhere } from '../kernels/resident-ops.js';
 import { isOneNumber } from './rounding.js';
 import { type Semantics, assertSemantics } from './semantics.js';
@@ -46,6 +47,11 @@ export async function maskedWhiten(
   assertOptions(WHERE, options, { shiftMean: 'boolean', semantics: 'any' });
   const { shiftMean = true, semantics = 'recommended' } = options;
   assertSemantics(WHERE, semantics);
+  assertTensors(
+    WHERE,
+    [{ name: 'values', tensor: values }],
+    mask === undefined ? undefined : { name: 'mask', tensor: mask },
+  );
   const pending = maskedMoments(values, mask);
   const { refusal } = pending;
   if (refusal !== undefined) throw refusal;

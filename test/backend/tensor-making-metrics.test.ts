@@ -2,7 +2,14 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { describe, expect, test } from 'vitest';
 
-import { DisposedTensorError, DtypeError, ShapeError, ValueError } from '../../src/errors.js';
+import {
+  DisposedTensorError,
+  DtypeError,
+  ShapeError,
+  TensortallyError,
+  ValueError,
+} from '../../src/errors.js';
+import { momentsTables } from '../../src/kernels/index.js';
 import {
   batchFromVerl,
   computeMoeMetrics,
@@ -249,4 +256,20 @@ test('policies that agree diverge by 0, not by −0', async () => {
   tf.dispose([tensors, responseMask]);
   const negative = Object.entries(metrics).filter(([, value]) => Object.is(value, -0));
   expect(negative).toEqual([]);
+});
+
+test('maskedWhiten and momentsTables refuse what they cannot take in their own name', async () => {
+  const [values, narrow, text] = [tf.ones([2, 3]), tf.ones([2, 2]), tf.tensor1d(['a'])];
+  for (const [where, call] of [
+    ['maskedWhiten', () => maskedWhiten(values, narrow)],
+    ['maskedWhiten', () => maskedWhiten(text)],
+    ['maskedWhiten', () => maskedWhiten({ values } as never)],
+    ['maskedWhiten', () => maskedWhiten(values, null as never)],
+    ['momentsTables', () => momentsTables({ values, narrow })],
+    ['momentsTables', () => momentsTables({ values }, narrow)],
+  ] as const) {
+    const refusal: unknown = await (async () => call())().catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(TensortallyError);
+    expect((refusal as TensortallyError).where).toBe(where);
+  }
 });

@@ -75,9 +75,9 @@ export function maskedMoments(
     const { axis, nonFinite } = checkedOptions(WHERE, options);
     const finish = finisher(axis, nonFinite);
     if (isRecord(values)) {
-      return launchTables(values, mask, axis).map((tables) => mapValues(tables, finish));
+      return launchTables(WHERE, values, mask, axis).map((tables) => mapValues(tables, finish));
     }
-    return launchTables({ values }, mask, axis).map((tables) => finish(tables.values!));
+    return launchTables(WHERE, { values }, mask, axis).map((tables) => finish(tables.values!));
   });
 }
 
@@ -94,7 +94,7 @@ export function momentsTables<K extends string>(
 ): Pending<Record<K, MomentsTable>> {
   return Pending.attempt(() => {
     const { axis } = checkedOptions('momentsTables', options);
-    if (isRecord(values)) return launchTables(values, mask, axis);
+    if (isRecord(values)) return launchTables('momentsTables', values, mask, axis);
     throw new ValueError({
       where: 'momentsTables',
       input: 'values',
@@ -106,17 +106,18 @@ export function momentsTables<K extends string>(
 }
 
 function launchTables(
+  where: string,
   values: Readonly<Record<string, tf.Tensor>>,
   mask: MaskTensor | undefined,
   axis: -1 | undefined,
 ): Pending<Record<string, MomentsTable>> {
   const named: NamedTensor[] = Object.entries(values).map(([name, tensor]) => ({ name, tensor }));
   // null is no mask that was left out, it is one that is missing; the check says so.
-  assertTensors(WHERE, named, mask === undefined ? undefined : { name: 'mask', tensor: mask });
+  assertTensors(where, named, mask === undefined ? undefined : { name: 'mask', tensor: mask });
   const { shape } = named[0]!.tensor;
   const rows = axis === -1 ? sizeOf(shape.slice(0, -1)) : 1;
   const cols = axis === -1 ? shape.at(-1)! : sizeOf(shape);
-  return inputTables(WHERE, named, mask, rows, cols).map((tables) =>
+  return inputTables(where, named, mask, rows, cols).map((tables) =>
     Object.fromEntries(named.map(({ name }, i) => [name, tables[i]!])),
   );
 }
