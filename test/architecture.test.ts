@@ -66,19 +66,26 @@ const imports = sources.flatMap(importsOf);
 /** The part of the design that a source file belongs to: a folder of src, or a file directly in it. */
 function areaOf(file: string): string {
   const [, area] = file.split('/');
-  return area!.replace(/\.ts$/, '');
+  return (area ?? file).replace(/\.ts$/, '');
 }
+
+/** Files that everything stands on: errors, checks of arguments, and what messages and the process need. */
+const BASE = ['errors', 'arguments', 'printable', 'promises', 'warning', 'meant-name', 'process-wide'];
 
 /** What each area may import from, besides itself. The cli is glue and may import anything. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   printable: [],
   promises: [],
   'make-folder': [],
+  'meant-name': [],
+  'process-wide': [],
   warning: ['printable'],
   errors: ['printable', 'promises'],
-  kernels: ['errors', 'warning', 'printable', 'promises'],
-  metrics: ['kernels', 'errors', 'warning', 'printable'],
-  tracker: ['kernels', 'errors', 'warning', 'printable', 'promises', 'make-folder'],
+  arguments: ['errors', 'promises', 'meant-name'],
+  rows: BASE,
+  kernels: ['rows', ...BASE],
+  metrics: ['kernels', 'rows', ...BASE],
+  tracker: ['kernels', 'rows', ...BASE, 'make-folder'],
   index: ['kernels', 'metrics', 'tracker', 'errors'],
 };
 
@@ -88,12 +95,12 @@ describe('imports', () => {
     expect(imports.length).toBeGreaterThan(sources.length);
     expect(imports).toContainEqual({
       from: 'src/kernels/moments/reference.ts',
-      to: 'src/kernels/moments/record.ts',
+      to: 'src/rows/index.ts',
       isStatic: true,
     });
   });
 
-  test('run one way: cli → tracker | metrics → kernels → errors', () => {
+  test('run one way: cli → tracker | metrics → kernels → rows → errors', () => {
     const against = imports.filter(({ from, to }) => {
       const allowed = ARROWS[areaOf(from)];
       if (allowed === undefined || !to.startsWith('src/')) return false;
@@ -106,6 +113,24 @@ describe('imports', () => {
     const placed = [...Object.keys(ARROWS), 'cli'];
     expect(sources.filter((file) => !placed.includes(areaOf(file)))).toEqual([]);
   });
+
+  test('enter rows by its door', () => {
+    const past = imports.filter(({ from, to }) => areaOf(to) === 'rows' && areaOf(from) !== 'rows');
+    expect([...new Set(past.map(({ to }) => to))]).toEqual(['src/rows/index.ts']);
+  });
+
+  test.each(['src/rows/index.ts', 'src/tracker/stream/index.ts', 'src/tracker/loggers/index.ts'])(
+    'of %s lead neither to tfjs nor to kernels',
+    (entry) => {
+      const reached = new Set([entry]);
+      for (const file of reached) {
+        for (const { from, to } of imports) if (from === file && sources.includes(to)) reached.add(to);
+      }
+      const loaded = imports.filter(({ from }) => reached.has(from)).map(({ to }) => to);
+      expect(loaded.filter((to) => to.startsWith('@tensorflow') || to.startsWith('src/kernels'))).toEqual([]);
+      expect(reached.size).toBeGreaterThan(5);
+    },
+  );
 
   test('only the cli reaches outside src', () => {
     const outside = imports.filter(

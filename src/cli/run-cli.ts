@@ -2,7 +2,7 @@
 import { inspect } from 'node:util';
 import yargs from 'yargs';
 import { TensortallyError } from '../errors.js';
-import { meantName } from '../kernels/meant-name.js';
+import { meantName } from '../meant-name.js';
 import { printable, printableLines } from '../printable.js';
 import { benchCommand } from './bench.js';
 import { demoCommand } from './demo.js';

@@ -6,8 +6,8 @@
  */
 import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
+import { processWide } from '../process-wide.js';
 import { type BackendName, backendNames } from './backend-names.js';
-import { processWide } from './process-wide.js';
 import { runningBackend } from './residency.js';
 
 /** What tfjs keeps of a backend that it can start; unchanged in 4.x. */

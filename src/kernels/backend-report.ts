@@ -2,14 +2,14 @@
 import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../errors.js';
+import { processWide } from '../process-wide.js';
 import { type BackendName, backendNames } from './backend-names.js';
 import { activeBackend, activeBackendName } from './backend-registry.js';
 import { histogramKernels } from './histogram/index.js';
 import { logitsKernels } from './logits/index.js';
 import { momentsKernels } from './moments/pass.js';
-import { processWide } from './process-wide.js';
-import { heapWorkspace, ownWorkspace } from './simd/workspace.js';
 import type { ModuleObstacle } from './simd/instance.js';
+import { heapWorkspace, ownWorkspace } from './simd/workspace.js';
 import { inspectTensorFlowBinding } from './tensorflow-binding.js';
 import { missingTrainingKernels } from './training-kernels.js';
 import { describeWebGpu, webGpuPackageVersion } from './webgpu-boot.js';

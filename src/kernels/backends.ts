@@ -6,8 +6,9 @@
  */
 import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
+import { kindOf, messageOf } from '../arguments.js';
 import { BackendError } from '../errors.js';
-import { kindOf, messageOf } from './arguments.js';
+import { processWide } from '../process-wide.js';
 import { type BackendName, backendNames } from './backend-names.js';
 import {
   activeBackend,
@@ -23,7 +24,6 @@ import {
   describeDevice,
   lastChoice,
 } from './backend-report.js';
-import { processWide } from './process-wide.js';
 import { runningBackend } from './residency.js';
 import { engineObstacle, memoryObstacle, newMemory, type ModuleObstacle } from './simd/instance.js';
 import { loadTensorFlowBackend } from './tensorflow-binding.js';

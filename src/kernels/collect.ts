@@ -5,8 +5,9 @@
  * `Pending`: small blocks on the device and a function that turns their contents into a result. Awaiting a Pending
  * reads it; `collect(a, b, c)` reads any number of them in a single transfer per device.
  */
+import { assertFunction, kindOf, markCopy, messageOf } from '../arguments.js';
 import { ReleasedError, ValueError } from '../errors.js';
-import { assertFunction, kindOf, markCopy, messageOf } from './arguments.js';
+import { BEGUN } from '../promises.js';
 
 /** Brings blocks of one device to the host. One call is one transfer. */
 export interface BlockReader<H = unknown> {
@@ -88,6 +89,7 @@ export class Pending<T> implements Promise<T> {
   readonly [Symbol.toStringTag] = 'Pending';
   static {
     markCopy(this);
+    Object.defineProperty(this.prototype, BEGUN, { value: true });
   }
 
   readonly #blocks: readonly DeviceBlock[];

@@ -5,8 +5,8 @@
  * backend lowers the same program to its own code and is tested against that meaning. Numbers stand for constants and
  * strings for inputs: `exp(subtract('oldLogProbs', 'rolloutLogProbs'))`.
  */
+import { kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { kindOf } from './arguments.js';
 
 /** Functions of one operand. */
 export const unaryOps = {

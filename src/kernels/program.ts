@@ -6,8 +6,8 @@
  * 1 / 0. What a backend lowers is this list; nodes
  * only use nodes before them.
  */
+import { kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { kindOf } from './arguments.js';
 import {
   type BinaryOp,
   type Expression,

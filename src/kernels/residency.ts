@@ -5,9 +5,9 @@
  * where their inputs are and never switch the active backend, so this file asks the engine about each tensor instead.
  */
 import * as tf from '@tensorflow/tfjs-core';
+import { kindOf } from '../arguments.js';
 import { BackendError, DisposedTensorError, DtypeError, MissingInputError } from '../errors.js';
 import type { BackendName } from './backend-names.js';
-import { kindOf } from './arguments.js';
 import { assertSound } from './webgpu-faults.js';
 
 /** A named input of a public function: the name is what error messages call it. */

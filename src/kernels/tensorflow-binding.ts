@@ -12,10 +12,10 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as tf from '@tensorflow/tfjs-core';
+import { messageOf } from '../arguments.js';
 import { BackendError } from '../errors.js';
-import { messageOf } from './arguments.js';
+import { processWide } from '../process-wide.js';
 import { activeBackendName, assureRegistered, quietly } from './backend-registry.js';
-import { processWide } from './process-wide.js';
 
 /** The packages that can hold the binding, the preferred one first. */
 export const nodePackages = ['@tensorflow/tfjs-node-gpu', '@tensorflow/tfjs-node'] as const;

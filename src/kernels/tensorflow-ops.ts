@@ -5,8 +5,8 @@
  * on raw tensor handles and deletes every handle that was not kept; its methods are named after the ops they run.
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import { messageOf } from '../arguments.js';
 import { BackendError } from '../errors.js';
-import { messageOf } from './arguments.js';
 
 /** A handle of a tensor inside TensorFlow. */
 export interface RawTensor {

@@ -6,8 +6,8 @@
  */
 import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
+import { messageOf } from '../arguments.js';
 import { BackendError } from '../errors.js';
-import { messageOf } from './arguments.js';
 import { runningBackend } from './residency.js';
 import { isSoftwareAdapter } from './webgpu-internals.js';
 

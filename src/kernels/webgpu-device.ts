@@ -7,8 +7,8 @@
  * was launched before it, instead of a wrong number; see webgpu-faults.ts.
  */
 import type { DataType, KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import { messageOf } from '../arguments.js';
 import { BackendError } from '../errors.js';
-import { messageOf } from './arguments.js';
 import type { BlockReader } from './collect.js';
 import { BufferPool } from './webgpu-buffers.js';
 import { CommandStream } from './webgpu-commands.js';

@@ -6,12 +6,13 @@
  * ranks add up to the loss of the whole batch.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { assertOptions, kindOf } from '../arguments.js';
 import { MissingInputError, ShapeError, ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { type Expression, input, multiply } from '../kernels/expression.js';
-import { Moments, type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
+import { Pending, RowMoments } from '../kernels/index.js';
 import { denseWindow } from '../kernels/moments/pass.js';
 import { assertNumericTensor } from '../kernels/residency.js';
+import { Moments, type MomentsTable } from '../rows/index.js';
 import { type Plan, plan, runPlans } from './plan.js';
 import { type LossOf, type ResponsePart, partTokens } from './policy/plans.js';
 import { responseShape } from './response-windows.js';

@@ -5,8 +5,8 @@
  * needs and refuses a batch that lacks it.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { assertNamed, isArrayLike, kindOf, strangerAt } from '../arguments.js';
 import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
-import { assertNamed, isArrayLike, kindOf, strangerAt } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 import { assertFieldNames } from './batch/fields.js';
 

@@ -2,8 +2,8 @@
  * The catalogue: one entry per metric, saying what its number means. The documentation is made of it, `tensortally
  * explain` prints it, and tests hold every key and every value that is computed to it.
  */
+import { kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
 import { dataEntries } from './catalog/data.js';
 import { type SemanticDifference, concerns, semanticDifferences } from './catalog/differences.js';
 import type { CatalogEntry, MetricRange } from './catalog/entry.js';

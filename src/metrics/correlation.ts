@@ -20,7 +20,7 @@ import {
   square,
   subtract,
 } from '../kernels/expression.js';
-import { Moments, type MomentsTable } from '../kernels/index.js';
+import { Moments, type MomentsTable } from '../rows/index.js';
 import { isOneNumber } from './rounding.js';
 
 /**

@@ -1,10 +1,11 @@
 /** Data metrics of a step: scores, rewards, advantages, returns, values, explained variance, lengths. */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { assertOptions, kindOf } from '../arguments.js';
 import { MissingInputError, ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { constant, input, subtract } from '../kernels/expression.js';
-import { Moments, type MomentsTable, Pending, RowMoments } from '../kernels/index.js';
+import { Pending, RowMoments } from '../kernels/index.js';
 import type { MatrixWindow } from '../kernels/moments/pass.js';
+import { Moments, type MomentsTable } from '../rows/index.js';
 import { type ResponseField, type RolloutBatch, assertBatch, isOneStep, missingTensor } from './batch.js';
 import { type NamedMask, withExistingTokens } from './existing-tokens.js';
 import { explainedVariance } from './explained-variance.js';

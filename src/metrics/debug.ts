@@ -1,8 +1,9 @@
 /** How far the probabilities that the trainer computes are from those that the rollout engine sampled with. */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { abs } from '../kernels/expression.js';
-import { Moments, Pending } from '../kernels/index.js';
+import { Pending } from '../kernels/index.js';
 import type { MatrixWindow } from '../kernels/moments/pass.js';
+import { Moments } from '../rows/index.js';
 import { type RolloutBatch, assertBatch, requireTensors } from './batch.js';
 import {
   type CorrelationChannels,

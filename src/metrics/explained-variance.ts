@@ -1,11 +1,11 @@
 /** Explained variance of the value function, from the mergeable rows of returns and of their prediction errors. */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
 import { subtract } from '../kernels/expression.js';
-import type { Pending } from '../kernels/index.js';
-import { Moments, type MomentsRow, channelTables, emptyRow, mergeRows } from '../kernels/index.js';
-import { recognizeAcrossCopies } from '../kernels/process-wide.js';
+import { type Pending, channelTables } from '../kernels/index.js';
+import { recognizeAcrossCopies } from '../process-wide.js';
+import { Moments, type MomentsRow, emptyRow, mergeRows } from '../rows/index.js';
 import { isOneNumber } from './rounding.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 

@@ -5,19 +5,11 @@
  * about a run than its mean reward.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { assertOptions, isArrayLike, kindOf, strangerAt } from '../arguments.js';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
-import { assertOptions, isArrayLike, kindOf, strangerAt } from '../kernels/arguments.js';
 import { abs, constant, input } from '../kernels/expression.js';
-import {
-  type MomentsRow,
-  type MomentsTable,
-  Moments,
-  Pending,
-  emptyRow,
-  liftRow,
-  mergeRows,
-  RowMoments,
-} from '../kernels/index.js';
+import { Pending, RowMoments } from '../kernels/index.js';
+import { Moments, type MomentsRow, emptyRow, liftRow, mergeRows, type MomentsTable } from '../rows/index.js';
 import { type RolloutBatch, assertBatch, isOneStep, missingTensor } from './batch.js';
 import { type NamedMask, withExistingTokens } from './existing-tokens.js';
 import { type MissingInput, type PartialPlan, type PlanChannel, plan, runPlans, wholePlan } from './plan.js';

@@ -1,7 +1,7 @@
 /** Estimators of the KL divergence between two policies, from the log-probabilities of the tokens that were sampled. */
 import { Tensor } from '@tensorflow/tfjs-core';
+import { assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
 import {
   type Expression,
   type Operand,

@@ -1,6 +1,6 @@
 /** What a `Metric` keeps, as it travels to another process, and what must hold of it there. */
+import { assertNamed, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { assertNamed, kindOf } from '../kernels/arguments.js';
 
 /** How the values of a metric become one. */
 export const aggregationNames = ['mean', 'sum', 'min', 'max'] as const;

@@ -1,7 +1,7 @@
 /** How evenly a mixture of experts spreads the tokens of a rollout over its experts, layer by layer. */
 import * as tf from '@tensorflow/tfjs-core';
+import { assertOptions, kindOf } from '../arguments.js';
 import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor, commonBackend } from '../kernels/residency.js';
 import { selectionOf, tidyWhere } from '../kernels/resident-ops.js';
 import { columnsOf } from './batch.js';

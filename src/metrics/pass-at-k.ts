@@ -1,6 +1,6 @@
 /** pass@k and pass^k: whether any, or every one, of k samples is correct, without bias and without drawing. */
+import { kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
 import { gaussLegendre } from './validation/quadrature.js';
 
 /**

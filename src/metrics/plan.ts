@@ -7,7 +7,7 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import type { MissingInputError } from '../errors.js';
 import { inputNames } from '../kernels/expression.js';
-import { type MomentsTable, Pending } from '../kernels/index.js';
+import { Pending } from '../kernels/index.js';
 import {
   type MaskedExpression,
   type MatrixWindow,
@@ -15,6 +15,7 @@ import {
   passTables,
 } from '../kernels/moments/pass.js';
 import { isDense } from '../kernels/moments/request.js';
+import type { MomentsTable } from '../rows/index.js';
 import { RESPONSE_TENSORS } from './batch.js';
 
 /** One row per row of the batch for every channel of a plan. */

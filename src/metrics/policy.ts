@@ -1,6 +1,6 @@
 /** Policy metrics of an update: how far the policy moved, how often it was clipped, and its losses. */
+import { assertOptions, kindOf } from '../arguments.js';
 import { MissingInputError, ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { input } from '../kernels/expression.js';
 import { Pending } from '../kernels/index.js';
 import {

@@ -1,8 +1,8 @@
 /** One number from many of the same metric: over micro-batches, over ranks, or from a list. */
 import { Tensor } from '@tensorflow/tfjs-core';
+import { assertNamed, assertOptions, kindOf } from '../arguments.js';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
-import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
-import { recognizeAcrossCopies } from '../kernels/process-wide.js';
+import { recognizeAcrossCopies } from '../process-wide.js';
 import { catalogEntryOf } from './catalog.js';
 import { type Aggregation, type MetricState, assertAggregation, assertMetricState } from './metric-state.js';
 import { type Semantics, assertSemantics } from './semantics.js';

@@ -1,7 +1,7 @@
 /** The mask of a response, from where it ends. */
 import * as tf from '@tensorflow/tfjs-core';
+import { kindOf } from '../arguments.js';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 import { tidyWhere } from '../kernels/resident-ops.js';
 

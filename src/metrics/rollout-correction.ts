@@ -6,8 +6,8 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { constant } from '../kernels/expression.js';
-import type { Pending } from '../kernels/index.js';
-import { type MomentsTable, RowMoments, retainTensor } from '../kernels/index.js';
+import { type Pending, RowMoments, retainTensor } from '../kernels/index.js';
+import type { MomentsTable } from '../rows/index.js';
 import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from './batch.js';
 import { type Plan, type PlanChannel, plan, runPlans } from './plan.js';
 import { batchShape, requireResponseTokens } from './response-windows.js';

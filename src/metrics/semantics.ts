@@ -4,8 +4,8 @@
  * `recommended` is what a correct engine reports; the others give the numbers of two verl revisions, for comparing
  * runs. `semanticDifferences` lists where they differ. Where a revision raises an exception, the value is NaN.
  */
+import { kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
 
 export const semanticsNames = ['recommended', 'verl-2026-08', 'verl-2026-01'] as const;
 export type Semantics = (typeof semanticsNames)[number];

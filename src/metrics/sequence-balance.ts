@@ -1,6 +1,6 @@
 /** How evenly the tokens of a batch are spread over ranks, before and after the rows are rearranged. */
+import { isArrayLike, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { isArrayLike, kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch } from './batch.js';
 import { rowLengths } from './lengths.js';

@@ -1,5 +1,5 @@
 /** Mean, extremes and shares of numbers that are already on the host, one per row of a batch. */
-import { Moments, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
+import { Moments, emptyRow, liftRow, mergeRows } from '../rows/index.js';
 
 /** Named metrics. Numerically undefined values are NaN. */
 export type Metrics = Record<string, number>;

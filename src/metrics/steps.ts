@@ -1,5 +1,5 @@
 /** Rows of one step, as in classic control: numbers of rows from the total of the steps, without a record of each row. */
-import { Moments, type MomentsTable, emptyRow, mergeRows } from '../kernels/index.js';
+import { Moments, emptyRow, mergeRows, type MomentsTable } from '../rows/index.js';
 import type { Semantics } from './semantics.js';
 
 /** Rows of which each is one step: what the total of the steps says of rows depends on these. */

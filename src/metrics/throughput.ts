@@ -1,6 +1,6 @@
 /** Throughput of a step: tokens, seconds, tokens per second and GPU. */
+import { assertOptions, kindOf } from '../arguments.js';
 import { MissingInputError, ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch, isOneStep } from './batch.js';
 import { type KnownLengths, rowLengths } from './lengths.js';

@@ -1,6 +1,6 @@
 /** Timing metrics of a step: seconds per stage, and milliseconds per token where a stage works on tokens. */
+import { assertNamed, assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { Pending } from '../kernels/index.js';
 import { type RolloutBatch, assertBatch } from './batch.js';
 import { type KnownLengths, rowLengths } from './lengths.js';

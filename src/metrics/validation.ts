@@ -1,9 +1,8 @@
 /** Validation metrics: what several samples per prompt say about a policy, by source and variable. */
+import { assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
 import type { GroupId } from './groups.js';
 import { chanceOfAll, chanceOfAny } from './pass-at-k.js';
-import { assertCount, assertSeed, meanAndStd } from './validation/resampling.js';
 import type { Metrics } from './statistics.js';
 import {
   Ballots,
@@ -13,6 +12,7 @@ import {
   exactEstimator,
   ladderOf,
 } from './validation/estimators.js';
+import { assertCount, assertSeed, meanAndStd } from './validation/resampling.js';
 import {
   type InfoColumn,
   type SampleCounts,

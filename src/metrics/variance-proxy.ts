@@ -5,8 +5,8 @@
  * w = ‖e_y − π‖² = 1 − 2π + Σπ², so the power of a row's gradient is about A²·Σw, with A its mean advantage.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
 import {
   type Expression,
   add,
@@ -19,7 +19,8 @@ import {
   square,
   subtract,
 } from '../kernels/expression.js';
-import { Moments, type MomentsTable, Pending } from '../kernels/index.js';
+import { Pending } from '../kernels/index.js';
+import { Moments, type MomentsTable } from '../rows/index.js';
 import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from './batch.js';
 import { type Plan, type PlanChannel, plan, runPlans } from './plan.js';
 import { batchShape, requireResponseTokens } from './response-windows.js';

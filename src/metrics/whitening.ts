@@ -1,9 +1,10 @@
 /** Whitening: values shifted and scaled so that the selected ones have mean 0 and variance 1. */
 import * as tf from '@tensorflow/tfjs-core';
-import { assertOptions } from '../kernels/arguments.js';
-import { type Moments, maskedMoments, retainTensor } from '../kernels/index.js';
+import { assertOptions } from '../arguments.js';
+import { maskedMoments, retainTensor } from '../kernels/index.js';
 import { assertTensors } from '../kernels/moments/checks.js';
 import { tidyWhere } from '../kernels/resident-ops.js';
+import type { Moments } from '../rows/index.js';
 import { isOneNumber } from './rounding.js';
 import { type Semantics, assertSemantics } from './semantics.js';
 

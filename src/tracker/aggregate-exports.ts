@@ -3,14 +3,21 @@
  *
  * An export knows means and counts only. Where extremes, sums or deviations matter, send rows instead: see `stream/`.
  */
+import { assertRecord, assertOptions, kindOf } from '../arguments.js';
 import { KeyConflictError, ValueError } from '../errors.js';
-import { assertRecord, assertOptions, kindOf } from '../kernels/arguments.js';
-import { Moments } from '../kernels/moments/record.js';
-import { processWide } from '../kernels/process-wide.js';
+import { processWide } from '../process-wide.js';
+import {
+  RowAccumulator,
+  type KeyRow,
+  emptyKeyRow,
+  mergeKeyRows,
+  momentsRowOf,
+  weightOf,
+  weightedNumber,
+  Moments,
+} from '../rows/index.js';
 import { Told, warn } from '../warning.js';
-import { RowAccumulator } from './accumulator.js';
 import { exportRecord } from './export-record.js';
-import { type KeyRow, emptyKeyRow, mergeKeyRows, momentsRowOf, weightOf, weightedNumber } from './key-row.js';
 
 const COUNT_SUFFIX = '__count';
 

@@ -1,8 +1,8 @@
 /**
  * The denominators of a tracker: what is known by name, whose masks are held, and who is behind.
  */
+import { kindOf } from '../arguments.js';
 import { MissingInputError, ReleasedError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
 import { type BoundMask, type HeldMask, MaskQueue } from './mask-queue.js';
 import { fullKey } from './scope.js';
 

@@ -4,8 +4,8 @@
  * They are arithmetic on a finished export and know nothing of how it came about, so they are the same for one
  * tracker, several, or the merged records of all ranks.
  */
+import { assertFunction, kindOf, messageOf } from '../arguments.js';
 import { KeyConflictError, ValueError } from '../errors.js';
-import { assertFunction, kindOf, messageOf } from '../kernels/arguments.js';
 
 /** A metric that is computed from exported numbers; made by `derive`, `ratio` or `perplexity`. */
 export class Derivation {

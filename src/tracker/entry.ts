@@ -3,9 +3,15 @@
  *
  * A row may still be on the device: then it is a part, in record order behind the row that is on the host already.
  */
-import { liftRow } from '../kernels/index.js';
-import { RowAccumulator } from './accumulator.js';
-import { type KeyRow, emptyKeyRow, keyRowOf, mergeKeyRows, weightedNumber } from './key-row.js';
+import {
+  RowAccumulator,
+  type KeyRow,
+  emptyKeyRow,
+  keyRowOf,
+  mergeKeyRows,
+  weightedNumber,
+  liftRow,
+} from '../rows/index.js';
 import type { Part } from './launch.js';
 import { type NonFiniteRule, type Reduction, mergerOf } from './reduce-type.js';
 

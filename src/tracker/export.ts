@@ -3,13 +3,13 @@
  *
  * Everything up to the first await happens in the call itself, so a record made after it belongs to the next window.
  */
+import { assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
+import { momentsRowOf, nonFiniteCount } from '../rows/index.js';
 import { type Derivation, addDerived } from './derived.js';
 import { type Entry, type Segment, merged } from './entry.js';
 import { byName, exportRecord } from './export-record.js';
 import { nameTaken } from './key-book.js';
-import { momentsRowOf, nonFiniteCount } from './key-row.js';
 import { Launch } from './launch.js';
 import type { Ledger } from './ledger.js';
 import { type Reduction, exportedNames, numbersOf } from './reduce-type.js';

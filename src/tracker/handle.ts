@@ -2,8 +2,8 @@
  * The record calls of a tracker at one path. Scopes and checks only; records go to the tracker's ledger.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import { assertFunction } from '../kernels/arguments.js';
-import { recognizeAcrossCopies } from '../kernels/process-wide.js';
+import { assertFunction } from '../arguments.js';
+import { recognizeAcrossCopies } from '../process-wide.js';
 import { DenominatorHandle } from './denominator-handle.js';
 import { timingPrefix } from './export.js';
 import type { Ledger } from './ledger.js';

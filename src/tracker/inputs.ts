@@ -2,8 +2,8 @@
  * What the record calls accept: each check refuses one kind of bad input by name. Nothing is recorded here.
  */
 import { Tensor } from '@tensorflow/tfjs-core';
+import { assertNamed, kindOf } from '../arguments.js';
 import { DtypeError, ShapeError, ValueError } from '../errors.js';
-import { assertNamed, kindOf } from '../kernels/arguments.js';
 import { assertNumericTensor } from '../kernels/residency.js';
 import {
   type NonFiniteRule,

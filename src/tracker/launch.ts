@@ -5,20 +5,17 @@
  * moments rows; what they mean is the business of whoever recorded them.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { messageOf } from '../arguments.js';
 import { BackendError, TensortallyError } from '../errors.js';
-import { messageOf } from '../kernels/arguments.js';
 import {
   type CompactMask,
-  Histogram,
-  MomentsTable,
   Pending,
   channelTables,
   expression,
   maskedHistograms,
   momentsTables,
 } from '../kernels/index.js';
-import { repeatRow } from '../kernels/moments/record.js';
-import { type KeyRow, emptyKeyRow, keyRowOf } from './key-row.js';
+import { Histogram, type KeyRow, emptyKeyRow, keyRowOf, repeatRow, MomentsTable } from '../rows/index.js';
 
 type Rows = ReadonlyMap<string, KeyRow>;
 

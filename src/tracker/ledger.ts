@@ -5,8 +5,8 @@
  * Every record call is atomic: it checks everything, launches, and only then writes. Paths and scopes are resolved by
  * the caller; reading back and turning rows into exported numbers is the business of `export.ts`.
  */
+import { assertOptions, kindOf, messageOf } from '../arguments.js';
 import { PairingError, ValueError } from '../errors.js';
-import { assertOptions, kindOf, messageOf } from '../kernels/arguments.js';
 import type { CompactMask } from '../kernels/index.js';
 import { Denominators, type TakenMasks } from './denominators.js';
 import type { Binding, Segment, Slot } from './entry.js';
@@ -14,6 +14,7 @@ import { assertMask, assertSameShape, namedInputs } from './inputs.js';
 import { type Claim, KeyBook } from './key-book.js';
 import { Launch, type Part, UnreadLaunches } from './launch.js';
 import { type BoundMask, type HeldMask, type MaskQueue, holdMasks } from './mask-queue.js';
+import { type TrackerMemory, memoryOf } from './memory.js';
 import { Notices } from './notices.js';
 import { NumberRecords } from './numbers.js';
 import type { Settings } from './settings.js';
@@ -26,7 +27,6 @@ import {
   launchOf,
   namedStats,
 } from './stat-call.js';
-import { type TrackerMemory, memoryOf } from './memory.js';
 import { type Cut, Windows, ofKey } from './windows.js';
 
 /** What an export has cut off from a tracker, until it succeeds or fails. */

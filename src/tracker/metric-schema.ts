@@ -5,8 +5,8 @@
  * denominators and reduce types taken from one place, and names that are in it.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { assertNamed, assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
 import { TrackerHandle } from './handle.js';
 import { nameTaken } from './key-book.js';
 import {

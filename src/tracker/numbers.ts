@@ -4,7 +4,7 @@
  * Rollout workers record these by the million, so a call with known keys makes nothing: no key is joined, no map or
  * row is built. Everything else, refusals included, takes the careful way below.
  */
-import { assertOptions } from '../kernels/arguments.js';
+import { assertOptions } from '../arguments.js';
 import type { Binding, Slot } from './entry.js';
 import {
   assertNamesKnown,

@@ -4,9 +4,8 @@
  * All reduce types accumulate the same moments row; they differ only in what they read from it at export. Adding one
  * is adding a row to the table. Nothing here knows tensors, trackers or files.
  */
-import { Histogram, type MomentsRow } from '../kernels/index.js';
-import { Moments } from '../kernels/moments/record.js';
 import {
+  Histogram,
   type KeyRow,
   keyRowOf,
   mergeKeyRows,
@@ -14,7 +13,9 @@ import {
   nonFiniteCount,
   weightOf,
   withNonFiniteOf,
-} from './key-row.js';
+  Moments,
+  type MomentsRow,
+} from '../rows/index.js';
 
 /** One number that a key exports. */
 interface ExportedNumber {

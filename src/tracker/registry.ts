@@ -2,8 +2,8 @@
  * The trackers of a process by name, and the record calls of the default one.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
-import { assertOptions } from '../kernels/arguments.js';
-import { processWide } from '../kernels/process-wide.js';
+import { assertOptions } from '../arguments.js';
+import { processWide } from '../process-wide.js';
 import type { DenominatorHandle } from './denominator-handle.js';
 import { byName } from './export-record.js';
 import { type ExportOptions, exportLedgers } from './export.js';

@@ -5,10 +5,10 @@
  * under one key.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { assertFunction, assertNamed, assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { assertFunction, assertNamed, assertOptions, kindOf } from '../kernels/arguments.js';
-import { processWide } from '../kernels/process-wide.js';
-import { begun } from './thenable.js';
+import { processWide } from '../process-wide.js';
+import { begun } from '../promises.js';
 
 /** What a task is run for. */
 export interface RolloutContext {

@@ -5,10 +5,10 @@
  * ever sees it. There is no stack to push to and pop from, so nothing can leak, whatever throws.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
-import { processWide } from '../kernels/process-wide.js';
-import { begun } from './thenable.js';
+import { processWide } from '../process-wide.js';
+import { begun } from '../promises.js';
 
 /** An open scope of one `Scope`; `outer` are the frames around it, of any owner. */
 interface Frame {

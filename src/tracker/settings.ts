@@ -1,6 +1,6 @@
 /** What a tracker can be told when it is made: the options, their checks and their defaults. */
+import { assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { assertOptions, kindOf } from '../kernels/arguments.js';
 import { type Derivation, assertDerivations } from './derived.js';
 import { assertNonFiniteRule } from './inputs.js';
 import type { NonFiniteRule } from './reduce-type.js';

@@ -2,8 +2,8 @@
  * What a stat call was given: tensors, and what their keys are to be. Checked here, recorded by the ledger.
  */
 import { Tensor } from '@tensorflow/tfjs-core';
+import { kindOf } from '../arguments.js';
 import { MissingInputError, ValueError } from '../errors.js';
-import { kindOf } from '../kernels/arguments.js';
 import type { Binding } from './entry.js';
 import {
   assertNamesKnown,

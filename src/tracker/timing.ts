@@ -3,8 +3,7 @@
  * still does in the background is only part of it if the code waits for it.
  */
 
-import { isThenable } from '../promises.js';
-import { begun } from './thenable.js';
+import { begun, isThenable } from '../promises.js';
 
 /** Monotonic seconds since any fixed moment. */
 export type Clock = () => number;

@@ -3,8 +3,8 @@ import * as tf from '@tensorflow/tfjs-core';
 import { afterEach, describe, expect, test } from 'vitest';
 
 import { compactMask, maskedHistograms } from '../../src/kernels/index.js';
-import { SLOTS } from '../../src/kernels/histogram/buckets.js';
-import { histogramOfSlots } from '../../src/kernels/histogram/histogram.js';
+import { SLOTS } from '../../src/rows/buckets.js';
+import { histogramOfSlots } from '../../src/rows/histogram.js';
 import { referenceHistogram } from '../../src/kernels/histogram/reference.js';
 import { MOST_PER_WORKGROUP, clearText, histogramText } from '../../src/kernels/histogram/webgpu-program.js';
 import { type Binding, webGpuDevice } from '../../src/kernels/webgpu-device.js';

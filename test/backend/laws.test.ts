@@ -7,7 +7,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { collect, maskedMoments, momentsTables } from '../../src/kernels/index.js';
-import { emptyRow, mergeRows, Moments } from '../../src/kernels/moments/record.js';
+import { Moments } from '../../src/rows/moments.js';
+import { emptyRow, mergeRows } from '../../src/rows/row.js';
 import { RowMoments } from '../../src/kernels/moments/row-moments.js';
 import { referenceMoments } from '../../src/kernels/moments/reference.js';
 import { batches, type Batch } from '../support/arbitraries.js';

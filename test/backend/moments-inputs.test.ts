@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import { describe, expect, test } from 'vitest';
 
 import { collect, maskedMoments, momentsTables } from '../../src/kernels/index.js';
-import { Moments } from '../../src/kernels/moments/record.js';
+import { Moments } from '../../src/rows/moments.js';
 import { RowMoments } from '../../src/kernels/moments/row-moments.js';
 import { referenceMoments } from '../../src/kernels/moments/reference.js';
 import { testBackend } from '../support/backend.js';

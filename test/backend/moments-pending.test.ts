@@ -8,7 +8,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import { describe, expect, test } from 'vitest';
 
 import { collect, maskedMoments, retainTensor } from '../../src/kernels/index.js';
-import type { Moments } from '../../src/kernels/moments/record.js';
+import type { Moments } from '../../src/rows/moments.js';
 import { hasDevice, testBackend } from '../support/backend.js';
 import { fieldsOf } from '../support/contract.js';
 import { alive, expectNoLeaks } from '../support/leaks.js';

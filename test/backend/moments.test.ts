@@ -8,7 +8,7 @@
 import { describe, test } from 'vitest';
 
 import { collect, maskedMoments } from '../../src/kernels/index.js';
-import { Moments } from '../../src/kernels/moments/record.js';
+import { Moments } from '../../src/rows/moments.js';
 import { RowMoments } from '../../src/kernels/moments/row-moments.js';
 import { referenceMoments } from '../../src/kernels/moments/reference.js';
 import { testBackend } from '../support/backend.js';

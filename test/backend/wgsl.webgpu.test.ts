@@ -17,7 +17,7 @@ import {
   unaryOps,
 } from '../../src/kernels/expression.js';
 import { channelTables } from '../../src/kernels/moments/channels.js';
-import type { MomentsRow } from '../../src/kernels/moments/record.js';
+import type { MomentsRow } from '../../src/rows/row.js';
 import { testBackend } from '../support/backend.js';
 import { seeded } from '../support/random.js';
 import { deviceTensor } from '../support/tensors.js';

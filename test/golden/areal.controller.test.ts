@@ -1,6 +1,7 @@
 /** Every controller case of the golden file: exports merged with their counts, and states merged through a stream. */
 import { describe, expect, test } from 'vitest';
-import { Moments, type MomentsRow, emptyRow, mergeRows } from '../../src/kernels/moments/record.js';
+import { Moments } from '../../src/rows/moments.js';
+import { type MomentsRow, emptyRow, mergeRows } from '../../src/rows/row.js';
 import { aggregateExports } from '../../src/tracker/aggregate-exports.js';
 import { StreamEmitter } from '../../src/tracker/stream/emitter.js';
 import { InProcessTransport } from '../../src/tracker/stream/in-process-transport.js';

@@ -10,16 +10,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import {
-  emptyRow,
-  finiteMean,
-  liftRow,
-  mergeRows,
-  Moments,
-  MomentsTable,
-  type MomentsRow,
-  repeatRow,
-} from '../../src/kernels/moments/record.js';
+import { Moments } from '../../src/rows/moments.js';
+import { emptyRow, finiteMean, liftRow, mergeRows, type MomentsRow, repeatRow } from '../../src/rows/row.js';
+import { MomentsTable } from '../../src/rows/table.js';
 import { RowMoments } from '../../src/kernels/moments/row-moments.js';
 import { referenceMoments } from '../../src/kernels/moments/reference.js';
 import { momentsOf } from '../../src/metrics/statistics.js';

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'vitest';
 
-import { emptyRow, liftRow, mergeRows, Moments } from '../../src/kernels/moments/record.js';
+import { Moments } from '../../src/rows/moments.js';
+import { emptyRow, liftRow, mergeRows } from '../../src/rows/row.js';
 import { expectContract, m2Bound, meanBound } from './contract.js';
 
 describe('the contract', () => {

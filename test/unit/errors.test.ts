@@ -3,11 +3,11 @@ import v8 from 'node:v8';
 import vm from 'node:vm';
 import * as tf from '@tensorflow/tfjs-core';
 import { describe, expect, test } from 'vitest';
+import { kindOf, messageOf } from '../../src/arguments.js';
 import { MOST_CHARACTERS, TensortallyError, ValueError } from '../../src/errors.js';
-import { kindOf, messageOf } from '../../src/kernels/arguments.js';
 import { Histogram, channelMoments, initBackend } from '../../src/kernels/index.js';
-import { StatsTracker, StreamEmitter, StreamIngest, decodeDelta, derive } from '../../src/tracker/index.js';
 import { StepState } from '../../src/metrics/index.js';
+import { StatsTracker, StreamEmitter, StreamIngest, decodeDelta, derive } from '../../src/tracker/index.js';
 
 const MB = 2 ** 20;
 

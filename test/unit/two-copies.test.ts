@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import { expect, test, vi } from 'vitest';
 
 import * as ours from '../../src/index.js';
-import { processWide } from '../../src/kernels/process-wide.js';
+import { processWide } from '../../src/process-wide.js';
 
 vi.resetModules();
 const theirs = await import('../../src/index.js');

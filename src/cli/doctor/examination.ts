@@ -1,6 +1,6 @@
 /** What is found out about one backend, in a process of its own, and how that process tells. */
+import { messageOf } from '../../arguments.js';
 import { BackendError } from '../../errors.js';
-import { messageOf } from '../../kernels/arguments.js';
 import { initBackend, type BackendName, type BackendReport } from '../../kernels/index.js';
 import { selfCheck } from './self-check.js';
 

@@ -1,6 +1,7 @@
 /** A computation of known outcome, small enough to be exact on every backend: moments of a few masked numbers. */
 import * as tf from '@tensorflow/tfjs-core';
-import { maskedMoments, type Moments } from '../../kernels/index.js';
+import { maskedMoments } from '../../kernels/index.js';
+import type { Moments } from '../../rows/index.js';
 
 /** Masked out is what would show up at once: NaN, and a number far away. */
 const values = [1, NaN, -2, 4, 1000];

@@ -1,8 +1,8 @@
 /** Finds the TensorFlow that a Python environment holds, without importing it: that would take seconds. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { messageOf } from '../../arguments.js';
 import { BackendError } from '../../errors.js';
-import { messageOf } from '../../kernels/arguments.js';
 import { type CommandOutcome, isNotFound, lastLine, lastWords, type RunCommand } from './run-command.js';
 
 /** A TensorFlow wheel, as far as linking needs it. */

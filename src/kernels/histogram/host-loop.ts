@@ -1,10 +1,9 @@
 /** Histograms of tensors in host memory: the arrays are read once, where they are. */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import { buckets, histogramOfSlots } from '../../rows/index.js';
 import { Pending } from '../collect.js';
 import type { HostArray } from '../host-arrays.js';
 import { type MaskForm, WORD_BITS, firstRunBehind } from '../masks/forms.js';
-import * as buckets from './buckets.js';
-import { histogramOfSlots } from './histogram.js';
 import type { HistogramKernel } from './request.js';
 
 /** Constants of this module are compiled into the loop, those of another are looked up for every element: 3 × the time. */

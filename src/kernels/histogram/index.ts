@@ -5,15 +5,15 @@
  * The public operation. The buckets are in buckets.ts, what is done with them on the host in histogram.ts.
  */
 import * as tf from '@tensorflow/tfjs-core';
+import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { kindOf } from '../arguments.js';
+import { Histogram } from '../../rows/index.js';
 import type { BackendName } from '../backend-names.js';
 import { Pending } from '../collect.js';
 import { CompactMask, type MaskTensor } from '../masks/compact-mask.js';
 import { assertTensors, isRecord } from '../moments/checks.js';
 import { type NamedTensor, residentKernel } from '../residency.js';
 import { cpuHistograms } from './cpu.js';
-import { Histogram } from './histogram.js';
 import type { HistogramKernel } from './request.js';
 import { tensorflowHistograms } from './tensorflow.js';
 import { wasmHistograms } from './wasm.js';

@@ -4,7 +4,7 @@
  * The simplest code that is right, so that every device kernel can be held against it. It rounds the selected elements to
  * seven significant bits by multiplication and division, where kernels look at bits, and knows no tensor and no device.
  */
-import { Histogram } from './histogram.js';
+import { Histogram } from '../../rows/index.js';
 
 /** The bucket of a finite number: its distance from zero in buckets, with its sign. */
 export function bucketOf(x: number): number {

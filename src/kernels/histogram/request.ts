@@ -4,9 +4,9 @@
  * Whoever builds a request has checked shapes, dtypes and residency; kernels may rely on it.
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import type { Histogram } from '../../rows/index.js';
 import type { Pending } from '../collect.js';
 import type { MaskForm } from '../masks/forms.js';
-import type { Histogram } from './histogram.js';
 
 /** One histogram of each of `values`, over the elements that the mask selects. */
 export interface HistogramRequest {

@@ -6,10 +6,13 @@
  * are int32 again, for the one op that counts integers on a GPU.
  */
 import type { TensorInfo } from '@tensorflow/tfjs-core';
+import { buckets, histogramOfSlots } from '../../rows/index.js';
 import { DeviceBlock, Pending } from '../collect.js';
 import { type OpScope, RawDtype, type RawTensor, withOps } from '../tensorflow-ops.js';
 import { tensorflowReader } from '../tensorflow-reader.js';
-import {
+import type { HistogramKernel, HistogramRequest } from './request.js';
+
+const {
   IGNORED_SLOT,
   INFINITY_BITS,
   INFINITY_SLOT,
@@ -20,9 +23,7 @@ import {
   SUBNORMAL,
   base,
   shift,
-} from './buckets.js';
-import { histogramOfSlots } from './histogram.js';
-import type { HistogramKernel, HistogramRequest } from './request.js';
+} = buckets;
 
 /** Elements of all tensors that are worked on at once: a temporary of them takes 32 MiB, and a handful are alive. */
 const BAND = 2 ** 22;

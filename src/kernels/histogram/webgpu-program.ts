@@ -9,7 +9,9 @@
  * and Infinity, 16 bits wide, the positive and the negative one of a size in one word: 16 KiB, which every device has.
  * Numbers of other sizes are rare, and counted in the table at once.
  */
-import {
+import { buckets } from '../../rows/index.js';
+
+const {
   INFINITY_BITS,
   INFINITY_SLOT,
   LAST_BUCKET,
@@ -20,7 +22,7 @@ import {
   base,
   half,
   shift,
-} from './buckets.js';
+} = buckets;
 
 /** Invocations of a workgroup. */
 export const WORKGROUP = 256;

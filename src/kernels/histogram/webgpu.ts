@@ -5,10 +5,9 @@
  * is then in the cache of the device.
  */
 import type { TensorInfo } from '@tensorflow/tfjs-core';
+import { buckets, histogramOfSlots } from '../../rows/index.js';
 import { DeviceBlock, Pending } from '../collect.js';
 import { type DeviceBuffer, type WebGpuDevice, webGpuDevice } from '../webgpu-device.js';
-import { SLOTS } from './buckets.js';
-import { histogramOfSlots } from './histogram.js';
 import type { HistogramKernel, HistogramRequest } from './request.js';
 import {
   MOST_PER_WORKGROUP,
@@ -21,7 +20,7 @@ import {
 
 const WORD_BYTES = 4;
 const BYTE_BITS = 8;
-const TABLE_BYTES = SLOTS * WORD_BYTES;
+const TABLE_BYTES = buckets.SLOTS * WORD_BYTES;
 
 /** 8 workgroups for each of the 132 multiprocessors of a large GPU. */
 const WANTED_WORKGROUPS = 1056;
@@ -35,7 +34,7 @@ export const webgpuHistograms: HistogramKernel = (request) => {
     clear(device, tables);
     request.values.forEach((_, k) => {
       for (const window of windowsOf(request.size, device)) {
-        for (const part of windowsOf(SLOTS, device)) launch(device, request, tables, k, window, part);
+        for (const part of windowsOf(buckets.SLOTS, device)) launch(device, request, tables, k, window, part);
       }
     });
   } catch (error) {
@@ -44,7 +43,7 @@ export const webgpuHistograms: HistogramKernel = (request) => {
   }
   return new Pending([new DeviceBlock(device, tables)], ([contents]) => {
     const slots = new Uint32Array(contents!);
-    return request.values.map((_, k) => histogramOfSlots(slots, k * SLOTS));
+    return request.values.map((_, k) => histogramOfSlots(slots, k * buckets.SLOTS));
   });
 };
 

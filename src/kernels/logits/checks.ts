@@ -1,8 +1,8 @@
 /** What `logitsStatistics` refuses, and in which words. */
 import * as tf from '@tensorflow/tfjs-core';
+import { assertOptions as assertKnownOptions } from '../../arguments.js';
 import { DtypeError, ShapeError, ValueError } from '../../errors.js';
 import { warn } from '../../warning.js';
-import { assertOptions as assertKnownOptions } from '../arguments.js';
 import { assertNumericTensor } from '../residency.js';
 
 /** The public function that all of these speak for. */

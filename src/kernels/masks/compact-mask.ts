@@ -6,7 +6,7 @@
  */
 import type * as tf from '@tensorflow/tfjs-core';
 import { ReleasedError } from '../../errors.js';
-import { recognizeAcrossCopies } from '../process-wide.js';
+import { recognizeAcrossCopies } from '../../process-wide.js';
 import { type RetainedTensor, assertNumericTensor, hasBackend } from '../residency.js';
 import { assertSound } from '../webgpu-faults.js';
 import type { MaskForm } from './forms.js';

@@ -3,8 +3,9 @@
  * evaluated and reduced in one fused pass, which reads every input once.
  */
 import type * as tf from '@tensorflow/tfjs-core';
+import { kindOf } from '../../arguments.js';
 import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
-import { kindOf } from '../arguments.js';
+import type { Moments, MomentsTable } from '../../rows/index.js';
 import { Pending } from '../collect.js';
 import { type Expression, type Operand, expressionOf, inputNames } from '../expression.js';
 import { type MaskTensor, assertMask } from '../masks/compact-mask.js';
@@ -18,9 +19,8 @@ import {
   sizeOf,
 } from './checks.js';
 import { type MaskedExpression, type MatrixWindow, denseWindow, passTables, rowWindow } from './pass.js';
-import type { Moments, MomentsTable } from './record.js';
-import type { RowMoments } from './row-moments.js';
 import { finisher, mapValues } from './results.js';
+import type { RowMoments } from './row-moments.js';
 
 /** A channel of `channelMoments`: an expression, or one with the name of its own mask. */
 export type Channel<M extends string = string> =

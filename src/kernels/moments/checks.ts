@@ -1,9 +1,9 @@
 /** What the moments operations refuse, and in which words. */
+import { assertOptions, kindOf } from '../../arguments.js';
 import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
-import { assertOptions, kindOf } from '../arguments.js';
+import { type NonFinitePolicy, assertNonFinitePolicy } from '../../rows/index.js';
 import { type MaskTensor, assertMask } from '../masks/compact-mask.js';
 import { type NamedTensor, assertNumericTensor } from '../residency.js';
-import type { NonFinitePolicy } from './record.js';
 
 /** Options of the moments operations. */
 export interface MomentsOptions {
@@ -59,19 +59,8 @@ export function checkedOptions(
   if (options !== undefined) assertOptions(where, options, { axis: 'any', nonFinite: 'any' });
   const { axis, nonFinite = 'propagate' } = options ?? {};
   assertAxis(where, axis);
-  assertPolicy(where, nonFinite);
+  assertNonFinitePolicy(where, nonFinite);
   return { axis, nonFinite };
-}
-
-function assertPolicy(where: string, nonFinite: string): void {
-  if (nonFinite === 'propagate' || nonFinite === 'ignore') return;
-  throw new ValueError({
-    where,
-    input: 'options.nonFinite',
-    expected: "'propagate' or 'ignore'",
-    received: kindOf(nonFinite),
-    remedy: "leave it out for 'propagate'",
-  });
 }
 
 function assertAxis(where: string, axis: number | undefined): void {

@@ -6,6 +6,7 @@
  * passed over. Inputs that are reduced as they are never leave the memory they are in, except on `cpu`, where tiles are
  * copied. What is needed besides is some hundred kilobytes of scratch, whatever the size of the tensors.
  */
+import { MomentsTable } from '../../rows/index.js';
 import { Pending } from '../collect.js';
 import type { Host } from '../hosts.js';
 import {
@@ -20,10 +21,9 @@ import {
 } from '../lowering/tiles.js';
 import type { SimdExports } from '../simd/instance.js';
 import type { Workspace } from '../simd/workspace.js';
-import { plainTables } from './host-plain.js';
 import { EVERYTHING, HostMask, NOTHING } from './host-masks.js';
+import { plainTables } from './host-plain.js';
 import { HostMatrix, type Reading, type Tile } from './host-views.js';
-import { MomentsTable } from './record.js';
 import type { MomentsKernel, MomentsRequest } from './request.js';
 
 /** The kernel of such a backend. */

@@ -4,11 +4,11 @@
  * It does what host-loop.ts does, which a test holds it to, without a program, a plan and a closure per step: records of
  * trackers are many and small, and cost as much to prepare as to reduce.
  */
+import { MomentsTable } from '../../rows/index.js';
 import type { Host } from '../hosts.js';
 import type { SimdExports } from '../simd/instance.js';
 import { EVERYTHING, HostMask, NOTHING } from './host-masks.js';
 import { HostMatrix, type Reading, type Tile } from './host-views.js';
-import { MomentsTable } from './record.js';
 import type { MomentsRequest } from './request.js';
 
 const RECORD = MomentsTable.ROW_BYTES;

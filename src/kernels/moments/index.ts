@@ -4,16 +4,17 @@
  * The public operations. What they refuse is in checks.ts, how a pass reaches a kernel in pass.ts.
  */
 import type * as tf from '@tensorflow/tfjs-core';
+import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { kindOf } from '../arguments.js';
+import type { Moments } from '../../rows/index.js';
+import type { MomentsTable } from '../../rows/index.js';
 import { Pending } from '../collect.js';
 import type { MaskTensor } from '../masks/compact-mask.js';
 import type { NamedTensor } from '../residency.js';
 import { type MomentsOptions, assertTensors, checkedOptions, isRecord, sizeOf } from './checks.js';
 import { inputTables } from './pass.js';
-import type { Moments, MomentsTable } from './record.js';
-import type { RowMoments } from './row-moments.js';
 import { finisher, mapValues } from './results.js';
+import type { RowMoments } from './row-moments.js';
 
 const WHERE = 'maskedMoments';
 

@@ -5,6 +5,7 @@
  * else.
  */
 import * as tf from '@tensorflow/tfjs-core';
+import { repeatRow, MomentsTable } from '../../rows/index.js';
 import type { BackendName } from '../backend-names.js';
 import { Pending } from '../collect.js';
 import { type Expression, evaluate } from '../expression.js';
@@ -12,7 +13,6 @@ import { CompactMask, type MaskTensor } from '../masks/compact-mask.js';
 import { compile, programInputs } from '../program.js';
 import { type NamedTensor, residentKernel } from '../residency.js';
 import { cpuMoments } from './cpu.js';
-import { MomentsTable, repeatRow } from './record.js';
 import type { ChannelRequest, MatrixView, MomentsKernel, MomentsRequest } from './request.js';
 import { tensorflowMoments } from './tensorflow.js';
 import { wasmMoments } from './wasm.js';

@@ -7,7 +7,7 @@
  */
 
 import { ShapeError } from '../../errors.js';
-import { emptyRow, MomentsTable, type MomentsRow } from './record.js';
+import { emptyRow, type MomentsRow, MomentsTable } from '../../rows/index.js';
 
 /**
  * Sum whose error does not grow with the number of terms.

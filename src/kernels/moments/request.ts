@@ -4,10 +4,10 @@
  * Whoever builds a request has checked shapes, dtypes and residency; kernels may rely on it.
  */
 import type { KernelBackend, TensorInfo } from '@tensorflow/tfjs-core';
+import type { MomentsTable } from '../../rows/index.js';
 import type { Pending } from '../collect.js';
 import type { MaskForm } from '../masks/forms.js';
 import type { ProgramNode } from '../program.js';
-import type { MomentsTable } from './record.js';
 
 /**
  * A tensor seen as a `[rows, cols]` matrix: element (r, c) is `tensor[r · stride + offset + c · step]`.

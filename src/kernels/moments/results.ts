@@ -1,5 +1,5 @@
 /** From the mergeable rows of a pass to what the caller gets. */
-import { Moments, type MomentsTable, type NonFinitePolicy } from './record.js';
+import { Moments, type NonFinitePolicy, type MomentsTable } from '../../rows/index.js';
 import { RowMoments } from './row-moments.js';
 
 /** What becomes of a table: one result per row, or one for all. */

@@ -1,5 +1,5 @@
 /** Finished moments of many rows: an array of them, and their columns. */
-import { Moments, MomentsTable, type NonFinitePolicy, meanOf } from './record.js';
+import { Moments, type NonFinitePolicy, meanOf, MomentsTable } from '../../rows/index.js';
 
 /** Where the rows of a `RowMoments` come from. */
 interface Source {

@@ -6,11 +6,11 @@
  * most √n standard deviations from the mean, so cancellation costs n · 2⁻⁵³.
  */
 
+import { MomentsTable } from '../../rows/index.js';
 import { DeviceBlock, Pending } from '../collect.js';
 import { lowerToOps } from '../lowering/tensorflow.js';
 import { type OpScope, RawDtype, type RawTensor, withOps } from '../tensorflow-ops.js';
 import { tensorflowReader } from '../tensorflow-reader.js';
-import { MomentsTable } from './record.js';
 import { type MatrixView, type MomentsKernel, type MomentsRequest, isDense } from './request.js';
 
 /**

@@ -1,5 +1,5 @@
 /** The records that the WGSL moments pass leaves, brought into tables: chunks of a row merge in float64. */
-import { MomentsTable } from './record.js';
+import { MomentsTable, m2Between } from '../../rows/index.js';
 import { RECORD_WORDS } from './webgpu-accumulator.js';
 
 /** Where the records of a launch belong. */
@@ -45,10 +45,7 @@ export function mergeRecords(
       const elements = isInteger ? i32 : f32;
       const sum = (f32[at + 12]! + f32[at + 13]!) * 2 ** i32[at + 5]!;
       let m2 = f32[at + 8]! * 4 ** i32[at + 7]!;
-      if (before > 0) {
-        const delta = sum / finite - cells[cell + 4]! / before;
-        m2 += delta * (delta * (before / (before + finite))) * finite;
-      }
+      if (before > 0) m2 += m2Between(cells[cell + 4]!, before, sum, finite);
       cells[cell + 4]! += sum;
       cells[cell + 5]! += m2;
       cells[cell + 6] = Math.min(cells[cell + 6]!, elements[at + 9]!);

@@ -1,10 +1,10 @@
 /** Masked moments on the `webgpu` backend: one fused launch per pass, chunk records merged on the host in float64. */
 import type { TensorInfo } from '@tensorflow/tfjs-core';
+import { MomentsTable } from '../../rows/index.js';
 import { DeviceBlock, Pending } from '../collect.js';
+import { SPECIAL_UNIFORMS } from '../lowering/wgsl-functions.js';
 import { WORD_BITS } from '../masks/forms.js';
 import { type DeviceBuffer, type WebGpuDevice, webGpuDevice } from '../webgpu-device.js';
-import { SPECIAL_UNIFORMS } from '../lowering/wgsl-functions.js';
-import { MomentsTable } from './record.js';
 import type { MatrixView, MomentsKernel, MomentsRequest } from './request.js';
 import { RECORD_WORDS } from './webgpu-accumulator.js';
 import {

@@ -1,7 +1,7 @@
 /** The SIMD module, compiled once per process and instantiated once per memory that it works in. */
-import { messageOf } from '../arguments.js';
-import { type SimdExports, moduleBytes } from './module.generated.js';
+import { messageOf } from '../../arguments.js';
 import type { ModuleMemory } from './module-memory.js';
+import { type SimdExports, moduleBytes } from './module.generated.js';
 import { plainOn } from './plain/index.js';
 
 export type { SimdExports } from './module.generated.js';

@@ -6,11 +6,11 @@
  * later user turns included.
  */
 import * as tf from '@tensorflow/tfjs-core';
+import { assertNamed, assertOptions } from '../../arguments.js';
 import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
-import { assertNamed, assertOptions } from '../../kernels/arguments.js';
-import { meantName } from '../../kernels/meant-name.js';
 import { type NamedTensor, assertNumericTensor } from '../../kernels/residency.js';
 import { selectionOf, tidyWhere } from '../../kernels/resident-ops.js';
+import { meantName } from '../../meant-name.js';
 import { type RolloutBatch, assertBatch } from '../batch.js';
 
 /** Columns of a trajectory: place t is about token t. */

@@ -1,6 +1,6 @@
 /** Names of the fields of a batch that is written by hand: a misspelt one would be left out in silence. */
 import { ValueError } from '../../errors.js';
-import { meantName } from '../../kernels/meant-name.js';
+import { meantName } from '../../meant-name.js';
 
 /** Under this name `computeRolloutCorrection` returns weights. */
 export const WEIGHTS_AS_RETURNED = 'isWeights';

@@ -1,9 +1,9 @@
 /** Batches from tensors under verl's names. */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { assertNamed, assertOptions } from '../../arguments.js';
 import { ShapeError, ValueError } from '../../errors.js';
-import { assertNamed, assertOptions } from '../../kernels/arguments.js';
-import { meantName } from '../../kernels/meant-name.js';
 import { assertNumericTensor } from '../../kernels/residency.js';
+import { meantName } from '../../meant-name.js';
 import { Told, warn } from '../../warning.js';
 import {
   LISTS,

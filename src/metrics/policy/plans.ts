@@ -4,8 +4,8 @@
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { type Expression, constant } from '../../kernels/expression.js';
-import { Moments, type MomentsRow, type MomentsTable } from '../../kernels/index.js';
 import type { MatrixWindow } from '../../kernels/moments/pass.js';
+import { Moments, type MomentsRow, type MomentsTable } from '../../rows/index.js';
 import { type RolloutBatch, isOneStep, responseWidthOf } from '../batch.js';
 import { type Plan, plan } from '../plan.js';
 import { requireResponseTokens } from '../response-windows.js';

@@ -1,12 +1,12 @@
 /** How far the policy that is trained is from the one that sampled: perplexities, KL and χ² estimates. */
 import { abs, add, exp, expm1, input, multiply, negate, subtract } from '../../kernels/expression.js';
-import { Moments, type MomentsTable } from '../../kernels/index.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
+import { Moments, type MomentsTable } from '../../rows/index.js';
 import type { PlanTables } from '../plan.js';
-import { cutLogRatio, held, heldLogRatio, logRatio, rowValues } from './rows.js';
 import type { Semantics } from '../semantics.js';
-import { type Steps, stepMoments } from '../steps.js';
 import { type Metrics, momentsOf } from '../statistics.js';
+import { type Steps, stepMoments } from '../steps.js';
+import { cutLogRatio, held, heldLogRatio, logRatio, rowValues } from './rows.js';
 
 type OffPolicyChannel = 'old' | 'rollout' | 'logRatio' | 'k3Kl' | 'chi2';
 

@@ -1,6 +1,6 @@
 /** What a rollout correction is asked to do: the spellings of its options, read once and checked. */
+import { assertOptions, kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { assertOptions, kindOf } from '../../kernels/arguments.js';
 import { Told, warn } from '../../warning.js';
 import { type Semantics, assertSemantics } from '../semantics.js';
 

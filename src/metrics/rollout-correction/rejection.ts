@@ -11,15 +11,16 @@ import {
   square,
   subtract,
 } from '../../kernels/expression.js';
-import { Moments, type MomentsTable, RowMoments } from '../../kernels/index.js';
+import { RowMoments } from '../../kernels/index.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
+import { Moments, type MomentsTable } from '../../rows/index.js';
+import { knownFraction } from '../comparisons.js';
+import type { Semantics } from '../semantics.js';
+import { type Metrics, momentsOf, total } from '../statistics.js';
+import type { Steps } from '../steps.js';
 import { type Interval, intersection, isIn, keptBy } from './interval.js';
 import type { Estimator, Rejection } from './options.js';
 import { countsRow, cutLogRatio, heldLogRatio, largestDeviation, logRatio, rowStd, spread } from './rows.js';
-import { knownFraction } from '../comparisons.js';
-import type { Semantics } from '../semantics.js';
-import { type Steps } from '../steps.js';
-import { type Metrics, momentsOf, total } from '../statistics.js';
 
 /** The mask to make on the device. */
 export interface RejectionDecision {

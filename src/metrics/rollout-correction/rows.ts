@@ -4,7 +4,8 @@
  * x = log π_train − log π_rollout of a token; its exponential is the token's importance weight.
  */
 import { clamp, min, subtract } from '../../kernels/expression.js';
-import { type Moments, MomentsTable, RowMoments, emptyRow } from '../../kernels/index.js';
+import { RowMoments } from '../../kernels/index.js';
+import { type Moments, emptyRow, MomentsTable } from '../../rows/index.js';
 import type { Semantics } from '../semantics.js';
 
 /** Beyond ±20 log ratios are held: e^20 is about 5e8, and its square still a float32. */

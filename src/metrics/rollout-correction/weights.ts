@@ -1,14 +1,15 @@
 /** Importance weights ρ = π_train / π_rollout: their statistics, and what to make of them per token or per row. */
 import { clamp, exp, greater, less, min, select } from '../../kernels/expression.js';
-import { Moments, type MomentsRow, type MomentsTable, RowMoments } from '../../kernels/index.js';
+import { RowMoments } from '../../kernels/index.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
+import { Moments, type MomentsRow, type MomentsTable } from '../../rows/index.js';
+import { knownFraction } from '../comparisons.js';
+import type { Semantics } from '../semantics.js';
+import { type Metrics, momentsOf } from '../statistics.js';
+import { type Steps, stepMoments } from '../steps.js';
 import { type Interval, insideRange, isIn } from './interval.js';
 import type { Weighting } from './options.js';
 import { LOG_RATIO_LIMIT, held, heldLogRatio, largestDeviation, rowStd, rowValues, spread } from './rows.js';
-import { knownFraction } from '../comparisons.js';
-import type { Semantics } from '../semantics.js';
-import { type Steps, stepMoments } from '../steps.js';
-import { type Metrics, momentsOf } from '../statistics.js';
 
 /** The weights to make on the device. */
 export interface WeightDecision extends Weighting {

@@ -1,6 +1,6 @@
 /** What the options of a step come to, defaults, synonyms and order of writing aside: what parts must agree on to merge. */
+import { assertOptions } from '../../arguments.js';
 import { MissingInputError } from '../../errors.js';
-import { assertOptions } from '../../kernels/arguments.js';
 import { assertCap } from '../data.js';
 import { assertThreshold } from '../groups.js';
 import { type CheckedPolicyOptions, checkedPolicyOptions } from '../policy.js';

@@ -10,10 +10,9 @@
  *
  * Every row has numbers in the body, if only a column of zeros, so that the size of the bytes bounds what reading takes.
  */
+import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { kindOf } from '../../kernels/arguments.js';
-import { MomentsTable } from '../../kernels/index.js';
-import { rowFault } from '../../kernels/moments/row-checks.js';
+import { rowFault, MomentsTable } from '../../rows/index.js';
 import type { GroupId } from '../groups.js';
 import { checksumBut } from './checksum.js';
 import type { StateContents } from './contents.js';

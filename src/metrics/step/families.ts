@@ -1,7 +1,7 @@
 /** The parts of a step's metrics: what each asks of the tensors of a batch, and what it makes of the answer. */
+import { assertOptions, kindOf } from '../../arguments.js';
 import { MissingInputError, ValueError } from '../../errors.js';
-import { assertOptions, kindOf } from '../../kernels/arguments.js';
-import type { MomentsTable } from '../../kernels/index.js';
+import type { MomentsTable } from '../../rows/index.js';
 import type { RolloutBatch } from '../batch.js';
 import {
   type DataRows,
@@ -23,8 +23,8 @@ import { klMetricsOf, klPlan } from '../kl.js';
 import type { RowFacts } from '../lengths.js';
 import type { MissingInput, PartialPlan, Plan } from '../plan.js';
 import { type PolicyMetricsOptions, policyMetricsOf, policyPlan } from '../policy.js';
-import { type RolloutCorrectionOptions, correctionSettings } from '../rollout-correction/options.js';
 import { type CorrectionTables, correctionReport, rolloutCorrectionPlan } from '../rollout-correction.js';
+import { type RolloutCorrectionOptions, correctionSettings } from '../rollout-correction/options.js';
 import { type Semantics, assertSemantics } from '../semantics.js';
 import type { Metrics } from '../statistics.js';
 import { type VarianceProxyTables, varianceProxyMetricsOf, varianceProxyPlan } from '../variance-proxy.js';

@@ -4,8 +4,8 @@
  * All metrics of a step are functions of these rows. So the states of micro-batches or ranks, one after the other, are
  * the state of the whole, and what is finished from it is what the whole batch would have given.
  */
+import { assertOptions, kindOf, markCopy } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { assertOptions, kindOf, markCopy } from '../../kernels/arguments.js';
 import type { Metrics } from '../statistics.js';
 import { stepSeconds, throughputOf } from '../throughput.js';
 import { type TimingRaw, assertTimings, timingsOf } from '../timing.js';

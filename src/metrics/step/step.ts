@@ -3,8 +3,8 @@
  * prompts, read back together.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
+import { assertOptions } from '../../arguments.js';
 import { MissingInputError } from '../../errors.js';
-import { assertOptions } from '../../kernels/arguments.js';
 import { retainTensor } from '../../kernels/index.js';
 import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from '../batch.js';
 import type { WeightLevel } from '../rollout-correction/options.js';

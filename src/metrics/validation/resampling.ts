@@ -1,6 +1,6 @@
 /** Draws from given data, from a seeded generator of its own: no global generator is read or touched. */
+import { assertFunction, assertOptions, kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { assertFunction, assertOptions, kindOf } from '../../kernels/arguments.js';
 
 /** Uniform integers in [0, below). */
 export type DrawIndex = (below: number) => number;

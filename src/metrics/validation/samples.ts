@@ -3,8 +3,8 @@
  *
  * Everything here is as large as what was passed in. What is no number is left out where it stands and counted.
  */
+import { assertNamed, kindOf } from '../../arguments.js';
 import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
-import { assertNamed, kindOf } from '../../kernels/arguments.js';
 import type { GroupId } from '../groups.js';
 import { type Label, isLabel, labelError } from './votes.js';
 

@@ -1,6 +1,6 @@
 /** What can be voted for, and the value of the majority among given samples. */
+import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { kindOf } from '../../kernels/arguments.js';
 
 /**
  * The value of the majority: the label that occurs most often wins, of labels that tie the one seen first; the value

@@ -2,8 +2,8 @@
  * What every destination refuses to write: a step that is no count, data that is not numbers by name. A journal that
  * took them could not be read back.
  */
+import { assertOptions, assertRecord, kindOf, strangerAt } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { assertOptions, assertRecord, kindOf, strangerAt } from '../../kernels/arguments.js';
 import { isThenable } from '../../promises.js';
 import type { CommitPoint } from './logger.js';
 

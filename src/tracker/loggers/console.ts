@@ -1,8 +1,8 @@
 /**
  * Commits as tables on a terminal. The console is a luxury: training goes on when nobody can see it any more.
  */
+import { assertOptions, kindOf, messageOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { assertOptions, kindOf, messageOf } from '../../kernels/arguments.js';
 import { warn } from '../../warning.js';
 import { assertCommit } from './commit.js';
 import { codeOf } from './errors.js';

@@ -1,6 +1,6 @@
 /** The errors of logging: a destination that cannot be written, and a commit that not every destination took. */
+import { kindOf, messageOf } from '../../arguments.js';
 import { type ErrorDetail, TensortallyError, ValueError } from '../../errors.js';
-import { kindOf, messageOf } from '../../kernels/arguments.js';
 
 /** A file that could not be opened, written or closed; the operating system's error is the `cause`. */
 export class LogWriteError extends TensortallyError {

@@ -12,8 +12,8 @@
  * that no line goes where nobody can read it.
  */
 import { resolve } from 'node:path';
+import { assertOptions, kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { assertOptions, kindOf } from '../../kernels/arguments.js';
 import { warn } from '../../warning.js';
 import { assertCommit, assertWhole } from './commit.js';
 import { assertPath, logWriteError } from './errors.js';

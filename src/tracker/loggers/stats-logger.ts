@@ -2,12 +2,12 @@
  * One commit to all destinations: the step rules, the order and the isolation of failures.
  */
 import { join, resolve } from 'node:path';
+import { assertNamed, assertOptions, kindOf, messageOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { assertNamed, assertOptions, kindOf, messageOf } from '../../kernels/arguments.js';
 import { assertNumbers, assertWhole } from './commit.js';
 import { type ConsoleOptions, ConsoleWriter } from './console.js';
-import { CommitError } from './errors.js';
 import { Destination } from './destination.js';
+import { CommitError } from './errors.js';
 import { type JsonlOptions, JsonlWriter } from './jsonl.js';
 import type { CommitPoint, StatsWriter } from './logger.js';
 

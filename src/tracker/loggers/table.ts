@@ -1,5 +1,5 @@
 /** Numbers by name as a table of text: sorted names in columns, one number beside each. */
-import { assertOptions } from '../../kernels/arguments.js';
+import { assertOptions } from '../../arguments.js';
 import { printable } from '../../printable.js';
 import { assertNumbers } from './commit.js';
 

@@ -1,10 +1,10 @@
 /**
  * Delivery of one emitter: seals what waits into numbered deltas and sends them one at a time until each is acknowledged.
  */
-import { MomentsTable } from '../../kernels/moments/record.js';
+import { kindOf, messageOf } from '../../arguments.js';
+import { MomentsTable } from '../../rows/index.js';
 import { type Delta, encodeDelta } from './delta.js';
 import { StreamError } from './errors.js';
-import { kindOf, messageOf } from '../../kernels/arguments.js';
 import type { KeyTable } from './key-table.js';
 import { SentSchema, numbersFrom } from './sent-schema.js';
 import type { DeltaAck, StreamTransport } from './transport.js';

@@ -1,8 +1,8 @@
 /** Reads deltas. Bytes come from outside, so everything is checked before anything is believed. */
 import { crc32 } from 'node:zlib';
+import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { kindOf } from '../../kernels/arguments.js';
-import { MomentsTable } from '../../kernels/moments/record.js';
+import { rowFault, MomentsTable } from '../../rows/index.js';
 import {
   ADDITIONS_VERSION,
   CHECKSUM_BYTES,
@@ -15,7 +15,6 @@ import {
   FLAG_POLICY_VERSION,
 } from './delta.js';
 import { DeltaError } from './errors.js';
-import { rowFault } from '../../kernels/moments/row-checks.js';
 import { type KeyDefinition, fingerprintOf, streamReductions } from './schema.js';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

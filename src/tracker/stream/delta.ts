@@ -14,9 +14,9 @@
  * after those of the parent; such a delta is of version 2, all others are of version 1. Reading is in `delta-reader.ts`.
  */
 import { crc32 } from 'node:zlib';
+import { assertNamed, assertOptions, kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
-import { MomentsTable } from '../../kernels/moments/record.js';
+import { MomentsTable } from '../../rows/index.js';
 import { type KeyDefinition, MOST_TEXT_BYTES, fingerprintOf, streamReductions } from './schema.js';
 
 /** First byte of every delta that names no parent. */

@@ -6,10 +6,10 @@
  * number and its content until it is acknowledged, so that the controller can tell it apart from its repetition.
  */
 import { randomInt } from 'node:crypto';
+import { assertFunction, assertNamed, assertOptions, kindOf } from '../../arguments.js';
 import { TensortallyError, ValueError } from '../../errors.js';
-import { assertFunction, assertNamed, assertOptions, kindOf } from '../../kernels/arguments.js';
-import { liftRow } from '../../kernels/moments/record.js';
-import { processWide } from '../../kernels/process-wide.js';
+import { processWide } from '../../process-wide.js';
+import { liftRow } from '../../rows/index.js';
 import { warn } from '../../warning.js';
 import { Courier, type EmitterStatus } from './courier.js';
 import { StreamError } from './errors.js';

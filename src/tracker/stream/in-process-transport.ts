@@ -1,6 +1,6 @@
 /** The transport of a worker that lives in the process of its controller. */
+import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { kindOf } from '../../kernels/arguments.js';
 import type { StreamIngest } from './ingest.js';
 import type { DeltaAck, StreamTransport } from './transport.js';
 

@@ -1,9 +1,9 @@
 /**
  * The controller's end of a stream: merges the deltas of many workers, each exactly once, and says how they are doing.
  */
+import { assertOptions, kindOf } from '../../arguments.js';
 import { TensortallyError, ValueError } from '../../errors.js';
-import { assertOptions, kindOf } from '../../kernels/arguments.js';
-import { MomentsTable, type MomentsRow, emptyRow, mergeRows } from '../../kernels/moments/record.js';
+import { type MomentsRow, emptyRow, mergeRows, MomentsTable } from '../../rows/index.js';
 import { exportRecord } from '../export-record.js';
 import { exportedNumbers } from '../reduce-type.js';
 import { type Clock, monotonicClock } from '../timing.js';
@@ -14,8 +14,8 @@ import { HEALTH_NAMES, type StreamHealth } from './health.js';
 import { DEFAULT_KEY_BYTES, KeyTable, MOST_KEYS, MOST_KEY_BYTES } from './key-table.js';
 import { type KnownSchema, KnownSchemas, REFUSED } from './known-schemas.js';
 import type { StreamRow } from './schema.js';
-import type { DeltaAck } from './transport.js';
 import { MOST_WORKER_ID, assertPolicyVersion, assertSeconds, assertWhole } from './stream-options.js';
+import type { DeltaAck } from './transport.js';
 import { type KeyedRows, VersionedRows } from './versioned-rows.js';
 import { type DeltaVerdict, SEQUENCE_JUMP, WorkerRoster } from './worker-roster.js';
 

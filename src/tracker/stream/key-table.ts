@@ -1,8 +1,8 @@
 /**
  * The keys of one end of a stream: each has a small number, one reduction, and exported names that are its own.
  */
+import { kindOf } from '../../arguments.js';
 import { KeyConflictError, type TensortallyError, ValueError } from '../../errors.js';
-import { kindOf } from '../../kernels/arguments.js';
 import { exportedNames } from '../reduce-type.js';
 import { type KeyDefinition, type StreamReduction, isStreamReduction, streamReductions } from './schema.js';
 

@@ -1,8 +1,7 @@
 /** What the record calls of an emitter accept. Nothing is recorded here. */
+import { assertNamed, kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { assertNamed, kindOf } from '../../kernels/arguments.js';
-import { type MomentsRow, MomentsTable, emptyRow } from '../../kernels/moments/record.js';
-import { rowFault } from '../../kernels/moments/row-checks.js';
+import { rowFault, type MomentsRow, emptyRow, MomentsTable } from '../../rows/index.js';
 
 /**
  * The named numbers that a record call was given; true is 1.

@@ -5,7 +5,7 @@
  * by its content, not by who sent it, so thousands of workers that run the same code share one.
  */
 import { createHash } from 'node:crypto';
-import type { MomentsRow } from '../../kernels/moments/record.js';
+import type { MomentsRow } from '../../rows/index.js';
 import type { Reduction } from '../reduce-type.js';
 
 /**

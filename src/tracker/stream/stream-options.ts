@@ -1,6 +1,6 @@
 /** Checks of what both ends of a stream take: numbers of things, and policy versions. */
+import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { kindOf } from '../../kernels/arguments.js';
 
 /** @throws ValueError unless `value` is an integer from 1 to `most` */
 export function assertWhole(

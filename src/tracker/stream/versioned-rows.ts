@@ -3,7 +3,7 @@
  *
  * Memory grows with versions times keys, never with records. Records without a version are kept apart from all others.
  */
-import { MomentsTable, type MomentsRow } from '../../kernels/moments/record.js';
+import { type MomentsRow, MomentsTable } from '../../rows/index.js';
 
 /** Rows by key number. Knows which keys it has, because an empty row is a record too: a sum of nothing is 0. */
 export class KeyedRows {

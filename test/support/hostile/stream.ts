@@ -1,5 +1,6 @@
 /** Valid deltas that would fill a controller, received in a small heap. Not a test. */
-import { MomentsTable, liftRow } from '../../../src/kernels/moments/record.js';
+import { liftRow } from '../../../src/rows/row.js';
+import { MomentsTable } from '../../../src/rows/table.js';
 import { encodeDelta, schemaFingerprint } from '../../../src/tracker/stream/delta.js';
 import { StreamIngest } from '../../../src/tracker/stream/ingest.js';
 import type { KeyDefinition } from '../../../src/tracker/stream/schema.js';

@@ -11,7 +11,7 @@ import {
   rolloutKey,
   withRollout,
 } from '../../../src/index.js';
-import { liftRow } from '../../../src/kernels/moments/record.js';
+import { liftRow } from '../../../src/rows/row.js';
 import { body, clock, count, flag, name, options, record, type Rows } from './row.js';
 
 const accepting = (): StreamTransport => ({

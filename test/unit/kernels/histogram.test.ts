@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 
 import { ValueError } from '../../../src/errors.js';
 import { Moments } from '../../../src/kernels/index.js';
-import { LAST_BUCKET, SLOTS, bucketValue } from '../../../src/kernels/histogram/buckets.js';
-import { Histogram, histogramOfSlots } from '../../../src/kernels/histogram/histogram.js';
+import { LAST_BUCKET, SLOTS, bucketValue } from '../../../src/rows/buckets.js';
+import { Histogram, histogramOfSlots } from '../../../src/rows/histogram.js';
 import { bucketOf, referenceHistogram } from '../../../src/kernels/histogram/reference.js';
 import { referenceMoments } from '../../../src/kernels/moments/reference.js';
 import { anyValues, finiteValues } from '../../support/arbitraries.js';

@@ -2,15 +2,9 @@
 
 import { describe, expect, test } from 'vitest';
 
-import {
-  emptyRow,
-  finiteCount,
-  liftRow,
-  mergeRows,
-  Moments,
-  MomentsTable,
-  type MomentsRow,
-} from '../../../src/kernels/moments/record.js';
+import { Moments } from '../../../src/rows/moments.js';
+import { emptyRow, finiteCount, liftRow, mergeRows, type MomentsRow } from '../../../src/rows/row.js';
+import { MomentsTable } from '../../../src/rows/table.js';
 import { RowMoments } from '../../../src/kernels/moments/row-moments.js';
 import { fieldsOf } from '../../support/contract.js';
 

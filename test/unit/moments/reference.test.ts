@@ -3,8 +3,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { ShapeError } from '../../../src/errors.js';
-import type { Moments } from '../../../src/kernels/moments/record.js';
-import { emptyRow, liftRow } from '../../../src/kernels/moments/record.js';
+import type { Moments } from '../../../src/rows/moments.js';
+import { emptyRow, liftRow } from '../../../src/rows/row.js';
 import { RowMoments } from '../../../src/kernels/moments/row-moments.js';
 import { referenceMoments } from '../../../src/kernels/moments/reference.js';
 import { KEYS } from '../../support/golden-moments.js';

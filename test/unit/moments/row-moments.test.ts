@@ -4,7 +4,9 @@ import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
-import { Moments, MomentsTable, liftRow, mergeRows, emptyRow } from '../../../src/kernels/moments/record.js';
+import { Moments } from '../../../src/rows/moments.js';
+import { liftRow, mergeRows, emptyRow } from '../../../src/rows/row.js';
+import { MomentsTable } from '../../../src/rows/table.js';
 import { RowMoments } from '../../../src/kernels/moments/row-moments.js';
 
 const COLUMNS = ['count', 'nan', 'posInf', 'negInf', 'sum', 'mean', 'm2', 'min', 'max'] as const;

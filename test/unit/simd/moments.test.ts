@@ -1,7 +1,9 @@
 /** The moments of a tile against the float64 reference: every storage, length, mask and alignment. */
 import { describe, expect, test } from 'vitest';
 
-import { Moments, type MomentsRow, MomentsTable } from '../../../src/kernels/moments/record.js';
+import { Moments } from '../../../src/rows/moments.js';
+import type { MomentsRow } from '../../../src/rows/row.js';
+import { MomentsTable } from '../../../src/rows/table.js';
 import { referenceMoments } from '../../../src/kernels/moments/reference.js';
 import { normal, seeded } from '../../support/random.js';
 import { type TestArray, TestMemory } from './memory.js';

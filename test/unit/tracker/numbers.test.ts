@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { KeyConflictError, ValueError } from '../../../src/errors.js';
 import { liftRow } from '../../../src/kernels/index.js';
-import { RowAccumulator } from '../../../src/tracker/accumulator.js';
+import { RowAccumulator } from '../../../src/rows/accumulator.js';
+import { emptyKeyRow, keyRowOf, mergeKeyRows } from '../../../src/rows/key-row.js';
 import { type ScalarOptions, type ScalarReduceType, StatsTracker } from '../../../src/tracker/index.js';
-import { emptyKeyRow, keyRowOf, mergeKeyRows } from '../../../src/tracker/key-row.js';
 
 let tracker: StatsTracker;
 

@@ -1,5 +1,5 @@
 /** The moments of a tile, row by row, merged into records: two passes over what is selected, see ../assembly/moments.ts. */
-import { type MomentsRow, MomentsTable, emptyRow, mergeRows, repeatRow } from '../../moments/record.js';
+import { type MomentsRow, emptyRow, mergeRows, repeatRow, MomentsTable } from '../../../rows/index.js';
 import type { SimdExports } from '../module.generated.js';
 import { type Cells, type Stored, bytesOf } from './cells.js';
 import { countOf, flagsOf } from './selection.js';

@@ -6,7 +6,8 @@
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { MomentsTable, liftRow } from '../../../../src/kernels/moments/record.js';
+import { liftRow } from '../../../../src/rows/row.js';
+import { MomentsTable } from '../../../../src/rows/table.js';
 import { type Delta, encodeDelta, schemaFingerprint } from '../../../../src/tracker/stream/delta.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
 import { isLong } from '../../../support/long.js';

@@ -1,13 +1,13 @@
 /** The worker's end: what it records, when it flushes, and how it ends. Delivery itself is in `delivery.test.ts`. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { KeyConflictError, ValueError } from '../../../../src/errors.js';
-import { liftRow } from '../../../../src/kernels/moments/record.js';
+import { liftRow } from '../../../../src/rows/row.js';
+import { StatsTracker } from '../../../../src/tracker/index.js';
 import { decodeDelta } from '../../../../src/tracker/stream/delta-reader.js';
 import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { StreamError } from '../../../../src/tracker/stream/errors.js';
 import { InProcessTransport } from '../../../../src/tracker/stream/in-process-transport.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
-import { StatsTracker } from '../../../../src/tracker/index.js';
 import type { StreamRow } from '../../../../src/tracker/stream/schema.js';
 import type { DeltaAck } from '../../../../src/tracker/stream/transport.js';
 import { Mailbox, recordsOf, transport } from './workers.js';

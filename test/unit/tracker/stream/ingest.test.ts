@@ -1,7 +1,8 @@
 /** The controller's end: each delta counts once, and the health of the stream says what did not come. */
 import { describe, expect, test } from 'vitest';
 import { KeyConflictError, ValueError } from '../../../../src/errors.js';
-import { liftRow } from '../../../../src/kernels/moments/record.js';
+import { liftRow } from '../../../../src/rows/row.js';
+import { StatsTracker } from '../../../../src/tracker/index.js';
 import { decodeDelta } from '../../../../src/tracker/stream/delta-reader.js';
 import { encodeDelta } from '../../../../src/tracker/stream/delta.js';
 import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
@@ -9,7 +10,6 @@ import { DeltaError } from '../../../../src/tracker/stream/errors.js';
 import { InProcessTransport } from '../../../../src/tracker/stream/in-process-transport.js';
 import { StreamIngest, type StreamIngestOptions } from '../../../../src/tracker/stream/ingest.js';
 import { SEQUENCE_WINDOW } from '../../../../src/tracker/stream/sequence-window.js';
-import { StatsTracker } from '../../../../src/tracker/index.js';
 import { Mailbox, deltasOf, recordsOf } from './workers.js';
 
 /** An ingest with a clock that the test moves. */

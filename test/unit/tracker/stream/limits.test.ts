@@ -1,7 +1,7 @@
 /** What an ingest takes at most of whom, and that it says so: by the answer, by a typed reason and by a count. */
 import { describe, expect, test } from 'vitest';
 import { ValueError } from '../../../../src/errors.js';
-import { liftRow } from '../../../../src/kernels/moments/record.js';
+import { liftRow } from '../../../../src/rows/row.js';
 import { decodeDelta } from '../../../../src/tracker/stream/delta-reader.js';
 import { encodeDelta } from '../../../../src/tracker/stream/delta.js';
 import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';

@@ -2,22 +2,17 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { KeyConflictError, type TensortallyError, ValueError } from '../../../../src/errors.js';
-import {
-  MomentsTable,
-  emptyRow,
-  liftRow,
-  mergeRows,
-  repeatRow,
-} from '../../../../src/kernels/moments/record.js';
-import { rowFault } from '../../../../src/kernels/moments/row-checks.js';
+import { rowFault } from '../../../../src/rows/row-fault.js';
+import { emptyRow, liftRow, mergeRows, repeatRow } from '../../../../src/rows/row.js';
+import { MomentsTable } from '../../../../src/rows/table.js';
 import { StatsTracker } from '../../../../src/tracker/index.js';
 import { type MergeRefusal, StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { StreamError } from '../../../../src/tracker/stream/errors.js';
 import { InProcessTransport } from '../../../../src/tracker/stream/in-process-transport.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
 import type { StreamRow } from '../../../../src/tracker/stream/schema.js';
-import { recordsOf } from './workers.js';
 import { runsOf } from '../../../support/long.js';
+import { recordsOf } from './workers.js';
 
 function stream(): { ingest: StreamIngest; emitter: StreamEmitter } {
   const ingest = new StreamIngest();

@@ -9,9 +9,6 @@
  * This file is arithmetic on numbers. It knows no tensor and no device.
  */
 
-/** What happens to NaN and ±Infinity among the selected elements when a row is finished. */
-export type NonFinitePolicy = 'propagate' | 'ignore';
-
 /** The state of one statistic. Counts are exact integers up to 2^53; everything else is float64. */
 export interface MomentsRow {
   /** Selected elements, finite or not. */
@@ -111,10 +108,16 @@ export function meanOf(sum: number, count: number, min: number, max: number, m2:
 }
 
 /**
- * The row of two disjoint sets of elements.
+ * What the difference between the means of two sets adds to the squared deviations of both together. Neither is empty.
  *
  * @source Chan, Golub & LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances".
  */
+export function m2Between(sumA: number, na: number, sumB: number, nb: number): number {
+  const delta = sumB / nb - sumA / na;
+  return delta * (delta * (na / (na + nb))) * nb;
+}
+
+/** The row of two disjoint sets of elements. */
 export function mergeRows(a: MomentsRow, b: MomentsRow): MomentsRow {
   const na = finiteCount(a);
   const nb = finiteCount(b);
@@ -125,8 +128,7 @@ export function mergeRows(a: MomentsRow, b: MomentsRow): MomentsRow {
   // Not a shortcut: with nothing on one side there is no mean to differ from.
   if (na > 0 && nb > 0) {
     if (Number.isFinite(sum) && na + nb < Infinity) {
-      const delta = b.sum / nb - a.sum / na;
-      m2 += delta * (delta * (na / (na + nb))) * nb;
+      m2 += m2Between(a.sum, na, b.sum, nb);
     } else {
       const mean = weightedMean(finiteMean(a), na, finiteMean(b), nb, min, max);
       // Elements of the other sign may have brought the sum back.
@@ -153,141 +155,4 @@ function weightedMean(a: number, na: number, b: number, nb: number, min: number,
   const n = na / 2 + nb / 2;
   const mean = a * (na / 2 / n) + b * (nb / 2 / n);
   return Number.isFinite(a) && Number.isFinite(b) && mean >= min ? Math.min(mean, max) : mean;
-}
-
-/**
- * Finished moments of the selected elements.
- *
- * An empty selection has `count` 0, `sum` 0, `m2` 0 and NaN for the rest. Under the default policy *propagate* a
- * selected NaN makes `sum`, `mean`, `m2`, `min` and `max` NaN; selected infinities show as IEEE arithmetic would show
- * them. Under *ignore* they are left out, also from `count`. `nan`, `posInf` and `negInf` report them either way.
- */
-export class Moments {
-  /** Elements that the moments are about. */
-  readonly count: number;
-  /** Selected elements that are NaN. */
-  readonly nan: number;
-  /** Selected elements that are +Infinity. */
-  readonly posInf: number;
-  /** Selected elements that are −Infinity. */
-  readonly negInf: number;
-  readonly sum: number;
-  readonly mean: number;
-  /** Sum of squared deviations from the mean. */
-  readonly m2: number;
-  readonly min: number;
-  readonly max: number;
-
-  constructor(row: MomentsRow, nonFinite: NonFinitePolicy = 'propagate') {
-    const n = finiteCount(row);
-    this.nan = row.nan;
-    this.posInf = row.posInf;
-    this.negInf = row.negInf;
-    // By the elements themselves: beside a count beyond 2^53 a few of them would round away.
-    const isFinite = row.nan === 0 && row.posInf === 0 && row.negInf === 0;
-    if (nonFinite === 'ignore' || isFinite) {
-      this.count = n;
-      this.sum = row.sum;
-      this.mean = finiteMean(row);
-      this.m2 = Number.isFinite(row.sum) ? row.m2 : row.min === row.max ? 0 : Infinity;
-      this.min = n === 0 ? NaN : row.min;
-      this.max = n === 0 ? NaN : row.max;
-      return;
-    }
-    this.count = row.count;
-    // Something selected is not finite, so the sum is ±Infinity, or NaN as soon as the parts contradict each other.
-    this.sum = (row.nan > 0 ? NaN : 0) + (row.posInf > 0 ? Infinity : 0) + (row.negInf > 0 ? -Infinity : 0);
-    this.mean = this.sum;
-    this.m2 = NaN;
-    this.min = row.nan > 0 ? NaN : row.negInf > 0 ? -Infinity : n > 0 ? row.min : Infinity;
-    this.max = row.nan > 0 ? NaN : row.posInf > 0 ? Infinity : n > 0 ? row.max : -Infinity;
-  }
-
-  /**
-   * m2 / (count − correction): `correction` 1 (default) is the unbiased sample variance as in torch, 0 the population
-   * variance. NaN where count ≤ correction.
-   */
-  variance(correction = 1): number {
-    return this.count > correction ? this.m2 / (this.count - correction) : NaN;
-  }
-
-  /** Square root of `variance(correction)`. */
-  std(correction = 1): number {
-    return Math.sqrt(this.variance(correction));
-  }
-}
-
-/** Many moments rows in one float64 block: one row per batch row, or a single row for a whole tensor. */
-export class MomentsTable {
-  /** Numbers per row in `cells`. */
-  static readonly WIDTH = 8;
-  /** Bytes of a row. */
-  static readonly ROW_BYTES = MomentsTable.WIDTH * Float64Array.BYTES_PER_ELEMENT;
-  /** Number of rows. */
-  readonly length: number;
-  /** The rows one after the other, `WIDTH` numbers each, in the order of the fields of `MomentsRow`. */
-  readonly cells: Float64Array;
-
-  /** A table of `length` empty rows. */
-  constructor(length: number) {
-    this.length = length;
-    this.cells = new Float64Array(length * MomentsTable.WIDTH);
-    for (let at = 0; at < this.cells.length; at += MomentsTable.WIDTH) {
-      this.cells[at + 6] = Infinity;
-      this.cells[at + 7] = -Infinity;
-    }
-  }
-
-  /** Row `i`. */
-  row(i: number): MomentsRow {
-    const c = this.cells;
-    const o = i * MomentsTable.WIDTH;
-    return {
-      count: c[o]!,
-      nan: c[o + 1]!,
-      posInf: c[o + 2]!,
-      negInf: c[o + 3]!,
-      sum: c[o + 4]!,
-      m2: c[o + 5]!,
-      min: c[o + 6]!,
-      max: c[o + 7]!,
-    };
-  }
-
-  /** Replaces row `i`. */
-  set(i: number, row: MomentsRow): void {
-    const c = this.cells;
-    const o = i * MomentsTable.WIDTH;
-    c[o] = row.count;
-    c[o + 1] = row.nan;
-    c[o + 2] = row.posInf;
-    c[o + 3] = row.negInf;
-    c[o + 4] = row.sum;
-    c[o + 5] = row.m2;
-    c[o + 6] = row.min;
-    c[o + 7] = row.max;
-  }
-
-  /** Merges `row` into row `i`. */
-  add(i: number, row: MomentsRow): void {
-    this.set(i, mergeRows(this.row(i), row));
-  }
-
-  /** All rows merged in row order, so that the same table always gives the same bits. */
-  total(): MomentsRow {
-    let total = emptyRow;
-    for (let i = 0; i < this.length; i++) total = mergeRows(total, this.row(i));
-    return total;
-  }
-
-  /** The table of the one row that all rows make together. */
-  merged(): MomentsTable {
-    const merged = new MomentsTable(1);
-    merged.set(0, this.total());
-    return merged;
-  }
-
-  *[Symbol.iterator](): Generator<MomentsRow> {
-    for (let i = 0; i < this.length; i++) yield this.row(i);
-  }
 }

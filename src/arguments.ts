@@ -2,10 +2,9 @@
  * What every public function refuses of its arguments, whatever they mean: null where options belong, text where a
  * function belongs. Callers without TypeScript reach these, and callers whose types lie.
  */
-import { Tensor } from '@tensorflow/tfjs-core';
-import { MissingInputError, ValueError } from '../errors.js';
-import { PROMISE, isThenable } from '../promises.js';
+import { MissingInputError, ValueError } from './errors.js';
 import { meantName } from './meant-name.js';
+import { PROMISE, isThenable } from './promises.js';
 
 /** What a message calls a value that has no place where it came. Never throws, whatever the value, and never is long. */
 export function kindOf(value: unknown): string {
@@ -16,7 +15,7 @@ export function kindOf(value: unknown): string {
   if (typeof value !== 'object') return `a ${typeof value}`;
   try {
     if (Array.isArray(value)) return 'a plain array';
-    if (value instanceof Tensor) return 'a tensor';
+    if (isTensor(value)) return 'a tensor';
     const copy: unknown = (value as { readonly [COPY]?: unknown })[COPY];
     if (copy !== undefined && copy !== OWN_COPY) {
       return `a ${classOf(value) ?? 'result'} of another copy of tensortally (\`npm ls tensortally\` lists them)`;
@@ -28,6 +27,15 @@ export function kindOf(value: unknown): string {
     // A proxy or a getter that throws.
     return 'an object (no class)';
   }
+}
+
+/**
+ * Whether it is a tensor of any copy of tfjs: by what tfjs itself goes by. tfjs is not imported for it, because streams
+ * and loggers work without.
+ */
+function isTensor(value: object): boolean {
+  const { data, dataSync, throwIfDisposed } = value as Readonly<Record<string, unknown>>;
+  return [data, dataSync, throwIfDisposed].every((member) => member !== null && member !== undefined);
 }
 
 /** Under it, instances of a class say which copy of the package made them. */
@@ -56,7 +64,7 @@ export function messageOf(thrown: unknown): string {
 function isNamed(value: unknown): value is object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   // These have parts, but none that an object's names would reach: they would be taken for empty.
-  return !(value instanceof Tensor || value instanceof Map || value instanceof Set || isThenable(value));
+  return !(isTensor(value) || value instanceof Map || value instanceof Set || isThenable(value));
 }
 
 /**

@@ -4,12 +4,11 @@
  * It keeps how many elements each bucket has, see buckets.ts, and only for buckets that have any. This file is
  * arithmetic on numbers. It knows no tensor and no device.
  */
-import { ValueError } from '../../errors.js';
 import { assertOptions, kindOf } from '../arguments.js';
-import { checkedOptions } from '../moments/checks.js';
-import type { NonFinitePolicy } from '../moments/record.js';
+import { ValueError } from '../errors.js';
 import { recognizeAcrossCopies } from '../process-wide.js';
 import { INFINITY_SLOT, LAST_BUCKET, NAN_SLOT, NEGATIVE, ORDINARY, SLOTS, bucketValue } from './buckets.js';
+import { type NonFinitePolicy, assertNonFinitePolicy } from './moments.js';
 
 /** What a row begins with: says which buckets are meant. */
 const LAYOUT = 2;
@@ -130,7 +129,8 @@ export class Histogram {
     }
     assertOptions(where, options, { min: 'number', max: 'number', nonFinite: 'any' });
     assertExtremes(where, options);
-    const { nonFinite } = checkedOptions(where, { nonFinite: options.nonFinite });
+    const { nonFinite = 'propagate' } = options;
+    assertNonFinitePolicy(where, nonFinite);
     const isAll = nonFinite === 'propagate';
     if (isAll && this.nan > 0) return NaN;
     const n = isAll ? this.count : this.#finite;

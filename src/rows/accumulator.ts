@@ -3,8 +3,9 @@
  *
  * The arithmetic is that of `mergeKeyRows`, term by term, so a row has the same bits whether it was grown or merged.
  */
-import { type Histogram, type MomentsRow, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
+import type { Histogram } from './histogram.js';
 import { type KeyRow, emptyKeyRow, keyRowOf, mergeKeyRows } from './key-row.js';
+import { type MomentsRow, emptyRow, liftRow, m2Between, mergeRows } from './row.js';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -26,10 +27,7 @@ export class RowAccumulator implements KeyRow {
       return;
     }
     const n = finite.count;
-    if (n > 0) {
-      const delta = x - finite.sum / n;
-      finite.m2 += delta * (delta * (n / (n + 1)));
-    }
+    if (n > 0) finite.m2 += m2Between(finite.sum, n, x, 1);
     finite.count += 1;
     finite.sum = sum;
     finite.min = Math.min(finite.min, x);

@@ -1,5 +1,5 @@
 /** What a moments row from outside must hold: rows of a faulty sender would spoil every number they are merged into. */
-import { MomentsTable } from './record.js';
+import { MomentsTable } from './table.js';
 
 /** How many elements; where these have weights, their sum, which need not be an integer. */
 function isElementCount(x: number): boolean {

@@ -5,8 +5,8 @@
  * The two are apart because elements have weights: a sum of all weights, from which those of NaN are subtracted again,
  * would lose the small ones beside a large one.
  */
-import { Histogram, type MomentsRow, emptyRow, liftRow, mergeRows } from '../kernels/index.js';
-import { repeatRow } from '../kernels/moments/record.js';
+import { Histogram } from './histogram.js';
+import { type MomentsRow, emptyRow, liftRow, mergeRows, repeatRow } from './row.js';
 
 /** Elements that are not finite. */
 export interface NonFiniteElements {
