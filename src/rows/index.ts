@@ -29,4 +29,5 @@ export {
   repeatRow,
   type MomentsRow,
 } from './row.js';
+export { NumbersReader, packTable, packedLength, seal, unsealed } from './sealed.js';
 export { MomentsTable } from './table.js';

@@ -10,9 +10,9 @@ import {
   batchFromVerl,
   computeStepState,
 } from '../../src/metrics/index.js';
-import { checksumBut } from '../../src/metrics/step/checksum.js';
 import { MOST_BYTES } from '../../src/metrics/step/header-scan.js';
 import { testBackend } from '../support/backend.js';
+import { openedOf, sealedOf } from '../support/sealed.js';
 import { deviceTensor } from '../support/tensors.js';
 import { runsOf } from '../support/long.js';
 
@@ -82,8 +82,7 @@ test('a state without anything about its rows one by one comes back with their n
 });
 
 test('the header of a state of all families is far below what a header may have', () => {
-  const [, , headerBytes] = new Uint32Array(whole.slice().buffer) as unknown as [number, number, number];
-  expect(8 * headerBytes).toBeLessThan(MOST_BYTES);
+  expect(8 * openedOf('stepState', whole).head.length).toBeLessThan(MOST_BYTES);
 });
 
 test('as many groups as rows, however long their names are, and families that are named twice', async () => {
@@ -147,23 +146,10 @@ interface Parts {
 
 /** The bytes with parts that are changed and a checksum that is right, as a program that knows the format makes them. */
 function resealed(change: (parts: Parts) => void): Uint8Array {
-  const [, , headerBytes] = new Uint32Array(whole.slice().buffer) as unknown as [number, number, number];
-  const text = new TextDecoder().decode(whole.subarray(16, 16 + headerBytes));
-  const parts: Parts = {
-    header: JSON.parse(text) as unknown,
-    body: new Float64Array(whole.slice(16 + headerBytes).buffer),
-  };
+  const { head, numbers } = openedOf('stepState', whole);
+  const parts: Parts = { header: JSON.parse(new TextDecoder().decode(head)) as unknown, body: numbers };
   change(parts);
-  const written = new TextEncoder().encode(JSON.stringify(parts.header));
-  const size = 8 * Math.ceil(written.length / 8);
-  const bytes = new Uint8Array(16 + size + parts.body.byteLength);
-  bytes.set(whole.subarray(0, 16));
-  bytes.fill(0x20, 16, 16 + size).set(written, 16);
-  bytes.set(new Uint8Array(parts.body.buffer), 16 + size);
-  const words = new Uint32Array(bytes.buffer);
-  words[2] = size;
-  words[3] = checksumBut(3, words);
-  return bytes;
+  return sealedOf('stepState', JSON.stringify(parts.header), parts.body);
 }
 
 test('bytes that are sealed again are taken if nothing was changed', () => {
@@ -204,14 +190,15 @@ test.each<[string, (parts: Parts) => void]>([
   ['a flag that is none', ({ header }) => (header.hasNumTurns = 1)],
   ['lengths that nobody knows, and their metrics', ({ header }) => (header.unknownLengths = 'no')],
   ['something more', ({ header }) => (header.more = 1)],
-  ['a count that is NaN', ({ body }) => (body[0] = NaN)],
-  ['a count below 0', ({ body }) => (body[0] = -1)],
-  ['half a count', ({ body }) => (body[0] = 0.5)],
-  ['a count beyond counting', ({ body }) => (body[0] = 1e308)],
-  ['more NaN than there are elements', ({ body }) => (body[1] = 1e6)],
-  ['a sum above that of its elements', ({ body }) => (body[4] = 1e6)],
-  ['a sum that is NaN', ({ body }) => (body[4] = NaN)],
-  ['deviations that its elements cannot have', ({ body }) => (body[5] = 1e6)],
+  // body: a bit per row of the first table, then count, sum, m2, min and max of each.
+  ['a count that is NaN', ({ body }) => (body[1] = NaN)],
+  ['a count below 0', ({ body }) => (body[1] = -1)],
+  ['half a count', ({ body }) => (body[1] = 0.5)],
+  ['a count beyond counting', ({ body }) => (body[1] = 1e308)],
+  ['elements that are not finite, of which there are none', ({ body }) => (body[0] = 5e-324)],
+  ['a sum above that of its elements', ({ body }) => (body[2] = 1e6)],
+  ['a sum that is NaN', ({ body }) => (body[2] = NaN)],
+  ['deviations that its elements cannot have', ({ body }) => (body[3] = 1e6)],
   ['a table that no family has', ({ header }) => header.tables++],
   ['rows without end', ({ header }) => (header.rows = 2 ** 53 - 1)],
   ['tables without end', ({ header }) => (header.tables = 1e8)],

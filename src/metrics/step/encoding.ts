@@ -1,31 +1,21 @@
 /**
- * A step's state as bytes: a header in JSON that says what there is, then all numbers as float64.
+ * What sealed bytes hold of a step's state.
  *
- *   0  uint32   mark, which also tells the byte order
- *   4  uint32   number of this format
- *   8  uint32   bytes of the header, a multiple of 8
- *  12  uint32   checksum of everything else
- *  16  header   JSON in UTF-8, padded with spaces
- *      float64  the tables, each once though families share them; lengths; columns; global_token_num
+ *   head     JSON in UTF-8 that says what there is, padded with spaces
+ *   float64  the tables, each once though families share them; lengths; columns; global_token_num
  *
- * Every row has numbers in the body, if only a column of zeros, so that the size of the bytes bounds what reading takes.
+ * Every row has numbers, if only a column of zeros, so that the size of the bytes bounds what reading takes.
  */
 import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { rowFault, MomentsTable } from '../../rows/index.js';
+import { MomentsTable, NumbersReader, packTable, packedLength, seal, unsealed } from '../../rows/index.js';
 import type { GroupId } from '../groups.js';
-import { checksumBut } from './checksum.js';
 import type { StateContents } from './contents.js';
 import type { FamilyTables, TensorFamily } from './families.js';
 import { scanFault } from './header-scan.js';
 import { type Header, faultOf, isBare } from './header.js';
 
-const MARK = 0x54535431;
-const FORMAT = 3;
-/** Bytes before the header. */
-const PREFIX = 16;
-/** Which of the words is the checksum. */
-const CHECKSUM_AT = 3;
+const SPACE = 0x20;
 
 /** The state as bytes. */
 export function encodeState(contents: StateContents): Uint8Array {
@@ -58,80 +48,56 @@ export function encodeState(contents: StateContents): Uint8Array {
     ...(groups && { groups: groups.map(spelled) }),
     ...(globalTokenNum && { globalTokens: globalTokenNum.length }),
   };
-  const body = [
-    ...Array.from(tables.keys(), ({ cells }) => cells),
+  const lists = [
     ...[lengths.prompt, lengths.response].filter((list) => typeof list !== 'string'),
     ...[numTurns, toolCallCounts, globalTokenNum].filter((list) => list !== undefined),
     ...(isBare(header) ? [new Float64Array(rows)] : []),
   ];
+  const packed = Array.from(tables.keys());
+  const count =
+    packed.reduce((sum, table) => sum + packedLength(table), 0) +
+    lists.reduce((sum, list) => sum + list.length, 0);
   const text = new TextEncoder().encode(JSON.stringify(header, infinitiesSpelled));
-  const headerBytes = Math.ceil(text.length / 8) * 8;
-  const size = PREFIX + headerBytes + body.reduce((sum, list) => sum + list.byteLength, 0);
-  const bytes = new Uint8Array(size);
-  const words = new Uint32Array(bytes.buffer);
-  words.set([MARK, FORMAT, headerBytes]);
-  bytes.fill(0x20, PREFIX, PREFIX + headerBytes).set(text, PREFIX);
-  let at = PREFIX + headerBytes;
-  for (const list of body) {
-    new Float64Array(bytes.buffer, at, list.length).set(list);
-    at += list.byteLength;
-  }
-  words[CHECKSUM_AT] = checksumBut(CHECKSUM_AT, words);
-  return bytes;
+  const write = (numbers: Float64Array): void => {
+    let at = packed.reduce((start, table) => packTable(table, numbers, start), 0);
+    for (const list of lists) {
+      numbers.set(list, at);
+      at += list.length;
+    }
+  };
+  return seal('stepState', text, count, write, SPACE);
 }
 
 /** @throws ValueError for what `encodeState` did not make, whatever it is and however little of it is changed */
 export function decodeState(where: string, bytes: Uint8Array): StateContents {
-  const refuse = (received: string): never => {
-    throw new ValueError({
+  const refusal = (received: string): ValueError =>
+    new ValueError({
       where,
       input: 'bytes',
       expected: 'what StepState#toBytes made, whole, in the same version and on the same kind of machine',
       received,
       remedy: 'send the bytes as they are, e.g. through a ReduceGroup',
     });
+  const refuse = (received: string): never => {
+    throw refusal(received);
   };
   if (!(bytes instanceof Uint8Array)) return refuse(kindOf(bytes));
-  // Bytes that came in a larger buffer may begin anywhere in it; float64 may not. Not slice(): Node's Buffers share theirs.
-  const { buffer } = new Uint8Array(bytes);
-  const { byteLength } = buffer;
-  if (byteLength < PREFIX || byteLength % 8 !== 0) return refuse(`${byteLength} bytes`);
-  const words = new Uint32Array(buffer);
-  const [mark, format, headerBytes, checksum] = words as unknown as [number, number, number, number];
-  if (mark !== MARK) return refuse('bytes of something else');
-  if (format !== FORMAT) return refuse(`bytes of format ${format}, which is not ${FORMAT}`);
-  if (checksum !== checksumBut(CHECKSUM_AT, words))
-    return refuse('a part of them, or bytes that were changed');
-  const bodyAt = PREFIX + headerBytes;
-  if (headerBytes % 8 !== 0 || bodyAt > byteLength) return refuse('a part of them');
-  const header = headerOf(where, new Uint8Array(buffer, PREFIX, headerBytes), (byteLength - bodyAt) / 8);
+  const opened = unsealed('stepState', bytes);
+  if (typeof opened === 'string') return refuse(opened);
+  const header = headerOf(where, opened.head, opened.numbers.length);
   if (typeof header === 'string') return refuse(`bytes with ${header}`);
   const { rows, tables: count, unknownLengths, hasNumTurns, hasToolCallCounts, globalTokens } = header;
-  const known = 2 - Object.keys(unknownLengths).length;
-  const columns = known + Number(hasNumTurns) + Number(hasToolCallCounts) + Number(isBare(header));
-  const tableRows = header.tableRows ?? Array<number>(count).fill(rows);
-  const records = tableRows.reduce((sum, length) => sum + length, 0);
-  const numbers = records * MomentsTable.WIDTH + rows * columns + (globalTokens ?? 0);
-  if (bodyAt + 8 * numbers !== byteLength) return refuse('a part of them, or more');
-
-  let at = bodyAt;
-  const next = (length: number): Float64Array => {
-    const list = new Float64Array(buffer, at, length);
-    at += list.byteLength;
-    return list;
-  };
+  const reader = new NumbersReader(opened.numbers, (received) => refusal(`bytes with ${received}`));
   const counts = (what: string, length: number): Float64Array => {
-    const list = next(length);
+    // A copy: a state keeps nothing of the bytes.
+    const list = reader.next(length).slice();
     const stranger = list.find((count) => !(count >= 0 && count < Infinity));
     return stranger === undefined ? list : refuse(`bytes with the number ${stranger} of ${what}`);
   };
-  const tables = tableRows.map((length) => {
-    const table = new MomentsTable(length);
-    table.cells.set(next(length * MomentsTable.WIDTH));
+  const tables = (header.tableRows ?? Array<number>(count).fill(rows)).map((length) => {
+    const table = reader.table(length);
     for (let i = 0; i < length; i++) {
       if (!isCounted(table, i)) return refuse('bytes with moments that count nothing');
-      const fault = rowFault(table, i);
-      if (fault !== undefined) return refuse(`bytes with ${fault}`);
     }
     return table;
   });
@@ -152,7 +118,9 @@ export function decodeState(where: string, bytes: Uint8Array): StateContents {
     groups: groups?.map(unspelled),
     globalTokenNum: globalTokens === undefined ? undefined : counts('tokens', globalTokens),
   };
-  if (isBare(header) && next(rows).some((zero) => zero !== 0)) return refuse('bytes with numbers of no row');
+  if (isBare(header) && reader.next(rows).some((zero) => zero !== 0))
+    return refuse('bytes with numbers of no row');
+  reader.end();
   return state;
 }
 

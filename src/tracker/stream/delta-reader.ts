@@ -1,19 +1,8 @@
 /** Reads deltas. Bytes come from outside, so everything is checked before anything is believed. */
-import { crc32 } from 'node:zlib';
 import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { rowFault, MomentsTable } from '../../rows/index.js';
-import {
-  ADDITIONS_VERSION,
-  CHECKSUM_BYTES,
-  type Delta,
-  DELTA_VERSION,
-  FINITE_NUMBERS,
-  FLAG_DEFINITIONS,
-  FLAG_FINAL,
-  FLAG_PARENT,
-  FLAG_POLICY_VERSION,
-} from './delta.js';
+import { type MomentsTable, NumbersReader, unsealed } from '../../rows/index.js';
+import { type Delta, NO_NUMBER, NUMBERS, bitmapBytes } from './delta.js';
 import { DeltaError } from './errors.js';
 import { type KeyDefinition, fingerprintOf, streamReductions } from './schema.js';
 
@@ -33,55 +22,22 @@ function refuse(expected: string, received: string, cause?: unknown): DeltaError
   );
 }
 
-class Reader {
-  readonly bytes: Uint8Array;
-  readonly #view: DataView;
-  at = 0;
-
-  constructor(bytes: Uint8Array) {
-    this.bytes = bytes;
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  }
-
-  /** Moves past `size` bytes that must be there; returns where they start. */
-  skip(size: number): number {
-    const start = this.at;
-    this.at += size;
-    if (this.at > this.bytes.length) throw refuse(`at least ${this.at} bytes`, `${this.bytes.length}`);
-    return start;
-  }
-
-  u8(): number {
-    return this.#view.getUint8(this.skip(1));
-  }
-
-  u16(): number {
-    return this.#view.getUint16(this.skip(2), true);
-  }
-
-  u32(): number {
-    return this.#view.getUint32(this.skip(4), true);
-  }
-
-  f64(): number {
-    return this.#view.getFloat64(this.skip(8), true);
-  }
-
-  text(what: string): string {
-    const size = this.u16();
-    const start = this.skip(size);
-    if (size === 0) throw refuse(`a ${what}`, 'an empty text');
-    try {
-      return utf8.decode(this.bytes.subarray(start, start + size));
-    } catch (error) {
-      throw refuse(`a ${what} in UTF-8`, 'other bytes', error);
-    }
+function text(what: string, bytes: Uint8Array): string {
+  if (bytes.length === 0) throw refuse(`a ${what}`, 'an empty text');
+  try {
+    return utf8.decode(bytes);
+  } catch (error) {
+    throw refuse(`a ${what} in UTF-8`, 'other bytes', error);
   }
 }
 
-function whole(what: string, x: number, least: number): number {
-  if (Number.isSafeInteger(x) && x >= least) return x;
-  throw refuse(`${what} that is an integer from ${least}`, `${x}`);
+function whole(what: string, x: number, least: number, most = Number.MAX_SAFE_INTEGER): number {
+  if (Number.isSafeInteger(x) && x >= least && x <= most && !Object.is(x, -0)) return x;
+  throw refuse(`${what} that is an integer from ${least}${most < 2 ** 32 ? ` to ${most}` : ''}`, `${x}`);
+}
+
+function optional(what: string, x: number, least: number, most?: number): number | undefined {
+  return x === NO_NUMBER ? undefined : whole(what, x, least, most);
 }
 
 /**
@@ -92,11 +48,7 @@ function whole(what: string, x: number, least: number): number {
  *   can have counted; ValueError for what are no bytes
  */
 export function decodeDelta(bytes: Uint8Array): Delta {
-  return readDelta(
-    bytes,
-    () => false,
-    (length) => new MomentsTable(length),
-  );
+  return readDelta(bytes, () => false);
 }
 
 /**
@@ -108,7 +60,7 @@ export function decodeDelta(bytes: Uint8Array): Delta {
 export function readDelta(
   bytes: Uint8Array,
   isKnown: (fingerprint: number) => boolean,
-  tableFor: (length: number) => MomentsTable,
+  tableFor?: (length: number) => MomentsTable,
 ): Delta {
   if (!(bytes instanceof Uint8Array)) {
     throw new ValueError({
@@ -119,35 +71,32 @@ export function readDelta(
       remedy: 'pass what encodeDelta returned',
     });
   }
-  // First of all: another version may well end in another way.
-  const version = new Reader(bytes).u8();
-  const isAddition = version === ADDITIONS_VERSION;
-  if (version !== DELTA_VERSION && !isAddition)
-    throw refuse(`version ${DELTA_VERSION} or ${ADDITIONS_VERSION} of the format`, `version ${version}`);
-  const reader = new Reader(sealedPart(bytes));
-  reader.skip(1);
-  const flags = reader.u8();
-  const needed = isAddition ? FLAG_PARENT | FLAG_DEFINITIONS : 0;
-  const known = FLAG_DEFINITIONS | FLAG_FINAL | FLAG_POLICY_VERSION | needed;
-  if ((flags & ~known) !== 0 || (flags & needed) !== needed) throw refuse('known flags', `flags ${flags}`);
-  const keyCount = reader.u16();
-  const epoch = whole('an epoch', reader.f64(), 0);
-  const seq = whole('a sequence number', reader.f64(), 1);
-  const fingerprint = whole('a fingerprint', reader.f64(), 0);
-  const policyVersion =
-    flags & FLAG_POLICY_VERSION
-      ? whole('a policy version', reader.f64(), Number.MIN_SAFE_INTEGER)
-      : undefined;
-  const workerId = reader.text('worker id');
-  const parent = isAddition ? whole('a fingerprint', reader.f64(), 0) : undefined;
-  let definitions: KeyDefinition[] | undefined;
-  if (flags & FLAG_DEFINITIONS) {
-    const size = reader.u32();
-    if (isKnown(fingerprint)) reader.skip(size);
-    else definitions = readDefinitions(reader, size, { keyCount, fingerprint, parent });
-  }
-  const { positions, rows } = readRows(reader, keyCount, tableFor);
-  const isFinal = (flags & FLAG_FINAL) !== 0;
+  const opened = unsealed('delta', bytes);
+  if (typeof opened === 'string') throw refuse('the bytes of a delta', opened);
+  const { head } = opened;
+  const reader = new NumbersReader(opened.numbers, (received) => refuse('what a delta holds', received));
+  const numbers = reader.next(NUMBERS.length);
+  const epoch = whole('an epoch', numbers[0]!, 0);
+  const seq = whole('a sequence number', numbers[1]!, 1);
+  const policyVersion = optional('a policy version', numbers[2]!, Number.MIN_SAFE_INTEGER);
+  const fingerprint = whole('a fingerprint', numbers[3]!, 0);
+  const parent = optional('a fingerprint', numbers[4]!, 0);
+  const keyCount = whole('a number of keys', numbers[5]!, 0, 0xffff);
+  const isFinal = whole('a mark of the last delta', numbers[6]!, 0, 1) === 1;
+  const definitionsAt = whole('bytes of a worker id', numbers[7]!, 0, 0xffff);
+  const definitionBytes = optional('bytes of definitions', numbers[8]!, 0, head.length);
+  const bitsAt = definitionsAt + (definitionBytes ?? 0);
+  assertHead(head, bitsAt + bitmapBytes(keyCount));
+  const workerId = text('worker id', head.subarray(0, definitionsAt));
+  if (parent !== undefined && definitionBytes === undefined)
+    throw refuse('the keys that follow those of the parent', 'none');
+  const definitions =
+    definitionBytes === undefined || isKnown(fingerprint)
+      ? undefined
+      : readDefinitions(head.subarray(definitionsAt, bitsAt), { keyCount, fingerprint, parent });
+  const positions = positionsIn(head, bitsAt, keyCount);
+  const rows = reader.table(positions.length, tableFor);
+  reader.end();
   return {
     workerId,
     epoch,
@@ -163,83 +112,52 @@ export function readDelta(
   };
 }
 
-/** The bytes before the checksum, which they must have. */
-function sealedPart(bytes: Uint8Array): Uint8Array {
-  const size = bytes.length - CHECKSUM_BYTES;
-  if (size < 0) throw refuse(`at least ${CHECKSUM_BYTES} bytes`, `${bytes.length}`);
-  const content = bytes.subarray(0, size);
-  const found = new DataView(bytes.buffer, bytes.byteOffset + size).getUint32(0, true);
-  if (crc32(content) !== found) throw refuse('bytes that match their checksum', 'damaged ones');
-  return content;
+/** @throws DeltaError unless a head ends there, but for its padding */
+function assertHead(head: Uint8Array, end: number): void {
+  if (end > head.length || end <= head.length - 8) throw refuse(`a head of ${end} bytes`, `${head.length}`);
+  for (let at = end; at < head.length; at++) if (head[at] !== 0) throw refuse('a head', 'more than that');
 }
 
 function readDefinitions(
-  reader: Reader,
-  size: number,
+  bytes: Uint8Array,
   { keyCount, fingerprint, parent }: Pick<Delta, 'keyCount' | 'fingerprint' | 'parent'>,
 ): KeyDefinition[] {
-  const start = reader.at;
   const definitions: KeyDefinition[] = [];
-  // How many keys the parent has is not known here.
-  while (definitions.length < keyCount && (parent === undefined || reader.at < start + size)) {
-    const code = reader.u8();
+  let at = 0;
+  let before = '';
+  while (at < bytes.length) {
+    if (definitions.length === keyCount) throw refuse(`definitions of ${keyCount} keys`, 'more');
+    const code = bytes[at]!;
     const reduction = streamReductions[code];
     if (reduction === undefined) throw refuse('a known reduction', `reduction ${code}`);
-    const key = reader.text('key');
-    const before = definitions.at(-1)?.key;
-    if (before !== undefined && before >= key)
+    const start = at + 3;
+    at = start + (bytes[at + 1]! | (bytes[at + 2]! << 8));
+    if (!(at <= bytes.length)) throw refuse(`${at} bytes of definitions`, `${bytes.length}`);
+    const key = text('key', bytes.subarray(start, at));
+    if (definitions.length > 0 && before >= key)
       throw refuse('keys in ascending order', `'${key}' after '${before}'`);
     definitions.push({ key, reduction });
+    before = key;
   }
-  if (reader.at !== start + size) throw refuse(`${size} bytes of definitions`, `${reader.at - start}`);
-  const actual = fingerprintOf(reader.bytes.subarray(start, reader.at), parent);
+  // How many keys the parent has is not known here.
+  if (parent === undefined && definitions.length !== keyCount)
+    throw refuse(`definitions of ${keyCount} keys`, `${definitions.length}`);
+  const actual = fingerprintOf(bytes, parent);
   if (actual !== fingerprint) throw refuse(`definitions with fingerprint ${fingerprint}`, `${actual}`);
   return definitions;
 }
 
-function readRows(
-  reader: Reader,
-  keyCount: number,
-  tableFor: (length: number) => MomentsTable,
-): { positions: number[]; rows: MomentsTable } {
-  const { bytes } = reader;
-  const bitmap = (keyCount + 7) >>> 3;
-  const has = reader.skip(bitmap);
-  const nonFinite = reader.skip(bitmap);
-  let count = 0;
-  for (let i = 0; i < bitmap; i++) {
-    const present = bytes[has + i]!;
-    if (bytes[nonFinite + i]! & ~present)
-      throw refuse('non-finite elements in rows that are there', 'others');
-    for (let bits = present; bits !== 0; bits &= bits - 1) count++;
-  }
-  if (keyCount & 7 && bytes[has + bitmap - 1]! >>> (keyCount & 7) !== 0) {
-    throw refuse(`rows of ${keyCount} keys`, 'rows of further ones');
-  }
-  const least = count * FINITE_NUMBERS * 8;
-  if (least > bytes.length - reader.at)
-    throw refuse(`at least ${least} bytes of rows`, `${bytes.length - reader.at}`);
+/** Which keys have a row, by the bits over the schema. */
+function positionsIn(head: Uint8Array, bitsAt: number, keyCount: number): number[] {
   const positions: number[] = [];
-  const rows = tableFor(count);
-  const { cells } = rows;
-  for (let position = 0; position < keyCount; position++) {
-    const byte = position >>> 3;
-    const bit = 1 << (position & 7);
-    if ((bytes[has + byte]! & bit) === 0) continue;
-    const i = positions.push(position) - 1;
-    const cell = i * MomentsTable.WIDTH;
-    cells[cell] = reader.f64();
-    cells[cell + 1] = cells[cell + 2] = cells[cell + 3] = 0;
-    for (let field = 4; field < MomentsTable.WIDTH; field++) cells[cell + field] = reader.f64();
-    if (bytes[nonFinite + byte]! & bit) {
-      for (let field = 1; field < 4; field++) cells[cell + field] = reader.f64();
-      if (cells[cell + 1] === 0 && cells[cell + 2] === 0 && cells[cell + 3] === 0) {
-        throw refuse('non-finite elements where they are announced', 'none');
-      }
-    }
-    const fault = rowFault(rows, i);
-    if (fault !== undefined) throw refuse('a row of moments', fault);
+  const end = bitsAt + bitmapBytes(keyCount);
+  for (let at = bitsAt; at < end; at++) {
+    const byte = head[at]!;
+    if (byte === 0) continue;
+    const first = 8 * (at - bitsAt);
+    for (let bit = 0; bit < 8; bit++) if (byte & (1 << bit)) positions.push(first + bit);
   }
-  if (reader.at !== bytes.length) throw refuse(`${reader.at} bytes`, `${bytes.length}`);
-  return { positions, rows };
+  if (positions.length > 0 && positions.at(-1)! >= keyCount)
+    throw refuse(`rows of ${keyCount} keys`, 'rows of further ones');
+  return positions;
 }

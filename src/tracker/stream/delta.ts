@@ -1,42 +1,38 @@
 /**
- * A delta: what one worker has recorded since its last one, and its form on the wire.
+ * A delta: what one worker has recorded since its last one, and what sealed bytes hold of it.
  *
- * Little endian, without padding:
+ *   head     worker id · definitions · a bit for every key of the schema that has a row
+ *   float64  the numbers of `NUMBERS`, then the rows as a table
  *
- *     u8 version · u8 flags · u16 keys in the schema · f64 epoch · f64 sequence number · f64 fingerprint
- *     [f64 policy version] · u16 length, worker id · [f64 fingerprint of the parent] · [u32 length, definitions]
- *     bit per key: has a row · bit per key: its row has non-finite elements · rows
- *     u32 CRC-32 of everything before it
- *
- * A definition is `u8 reduction · u16 length, key`; a row is count, sum, m2, min, max and, with non-finite elements, nan,
- * posInf and negInf, f64 each. Texts are UTF-8. What a schema with this fingerprint is about need not come along: a
- * receiver that does not know it asks. Where a delta names its parent, its definitions are the keys that its schema has
- * after those of the parent; such a delta is of version 2, all others are of version 1. Reading is in `delta-reader.ts`.
+ * A definition is `u8 reduction · u16 length, key`, little endian; texts are UTF-8. What a schema with this fingerprint is about need
+ * not come along: a receiver that does not know it asks. Where a delta names its parent, its definitions are the keys that
+ * its schema has after those of the parent. Reading is in `delta-reader.ts`.
  */
-import { crc32 } from 'node:zlib';
 import { assertNamed, assertOptions, kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import { MomentsTable } from '../../rows/index.js';
+import { MomentsTable, packTable, packedLength, seal } from '../../rows/index.js';
 import { type KeyDefinition, MOST_TEXT_BYTES, fingerprintOf, streamReductions } from './schema.js';
 
-/** First byte of every delta that names no parent. */
-export const DELTA_VERSION = 1;
-/** First byte of a delta whose definitions are additions. */
-export const ADDITIONS_VERSION = 2;
+/** The numbers before the rows, in their order; `NO_NUMBER` where there is none. */
+export const NUMBERS = [
+  'epoch',
+  'seq',
+  'policyVersion',
+  'fingerprint',
+  'parent',
+  'keyCount',
+  'isFinal',
+  'workerBytes',
+  'definitionBytes',
+] as const;
 
-/** Bits of the second byte. */
-export const FLAG_DEFINITIONS = 1;
-export const FLAG_FINAL = 2;
-export const FLAG_POLICY_VERSION = 4;
-export const FLAG_PARENT = 8;
+/** Not NaN, which has many forms: a delta is written in one way. */
+export const NO_NUMBER = Infinity;
 
-/** Bytes before the first part of variable length. */
-export const FIXED_BYTES = 28;
-/** Bytes of the checksum at the end. */
-export const CHECKSUM_BYTES = 4;
-/** Numbers of a row whose elements are all finite, and what non-finite ones add. */
-export const FINITE_NUMBERS = 5;
-export const NON_FINITE_NUMBERS = 3;
+/** Bytes of the bits over a schema. */
+export function bitmapBytes(keyCount: number): number {
+  return (keyCount + 7) >>> 3;
+}
 
 /** Mergeable records of one worker. Merging one twice, or one of many twice, is told apart by its numbers. */
 export interface Delta {
@@ -104,59 +100,36 @@ function lengthOf(input: string, text: Uint8Array): number {
  * The bytes of a delta, for any transport.
  *
  * @param options `definitions`: false leaves out names and reductions, for a receiver that knows the fingerprint
- * @returns 28 bytes, the worker id, two bits per key and 40 to 64 bytes per row, and the definitions
+ * @returns 88 bytes, the worker id, a bit per key, 40 to 64 bytes per row, the definitions, and up to 14 bytes of padding
  * @throws ValueError for a field that no delta has, e.g. a sequence number of 0 or a worker id longer than 65535 bytes,
  *   or for definitions that are asked for and not there; MissingInputError for no delta
  */
 export function encodeDelta(delta: Delta, options: { readonly definitions?: boolean } = {}): Uint8Array {
   assertDelta(delta);
   assertOptions('encodeDelta', options, { definitions: 'boolean' });
-  const { keyCount, rows, policyVersion } = delta;
+  const { epoch, seq, policyVersion, fingerprint, keyCount, positions, rows } = delta;
   const worker = utf8.encode(delta.workerId);
   lengthOf('workerId', worker);
   const definitions = options.definitions === false ? undefined : writtenDefinitions(delta);
-  const bitmap = Math.ceil(keyCount / 8);
-  let size = FIXED_BYTES + (policyVersion === undefined ? 0 : 8) + 2 + worker.length + 2 * bitmap;
   const parent = definitions === undefined ? undefined : delta.parent;
-  if (parent !== undefined) size += 8;
-  if (definitions !== undefined) size += 4 + definitions.length;
-  for (let i = 0; i < rows.length; i++)
-    size += 8 * (FINITE_NUMBERS + (allFinite(rows, i) ? 0 : NON_FINITE_NUMBERS));
-
-  const bytes = new Uint8Array(size + CHECKSUM_BYTES);
-  const view = new DataView(bytes.buffer);
-  view.setUint8(0, parent === undefined ? DELTA_VERSION : ADDITIONS_VERSION);
-  view.setUint8(
-    1,
-    (definitions === undefined ? 0 : FLAG_DEFINITIONS) |
-      (delta.isFinal ? FLAG_FINAL : 0) |
-      (parent === undefined ? 0 : FLAG_PARENT) |
-      (policyVersion === undefined ? 0 : FLAG_POLICY_VERSION),
-  );
-  view.setUint16(2, keyCount, true);
-  view.setFloat64(4, delta.epoch, true);
-  view.setFloat64(12, delta.seq, true);
-  view.setFloat64(20, delta.fingerprint, true);
-  let at = FIXED_BYTES;
-  if (policyVersion !== undefined) {
-    view.setFloat64(at, policyVersion, true);
-    at += 8;
-  }
-  view.setUint16(at, worker.length, true);
-  bytes.set(worker, at + 2);
-  at += 2 + worker.length;
-  if (parent !== undefined) {
-    view.setFloat64(at, parent, true);
-    at += 8;
-  }
-  if (definitions !== undefined) {
-    view.setUint32(at, definitions.length, true);
-    bytes.set(definitions, at + 4);
-    at += 4 + definitions.length;
-  }
-  writeRows(delta, bytes, view, at, bitmap);
-  view.setUint32(size, crc32(bytes.subarray(0, size)), true);
-  return bytes;
+  const definitionBytes = definitions?.length ?? 0;
+  const head = new Uint8Array(worker.length + definitionBytes + bitmapBytes(keyCount));
+  head.set(worker);
+  if (definitions !== undefined) head.set(definitions, worker.length);
+  const bits = head.subarray(worker.length + definitionBytes);
+  for (const position of positions) bits[position >>> 3]! |= 1 << (position & 7);
+  return seal('delta', head, NUMBERS.length + packedLength(rows), (numbers) => {
+    numbers[0] = epoch;
+    numbers[1] = seq;
+    numbers[2] = policyVersion ?? NO_NUMBER;
+    numbers[3] = fingerprint;
+    numbers[4] = parent ?? NO_NUMBER;
+    numbers[5] = keyCount;
+    numbers[6] = Number(delta.isFinal);
+    numbers[7] = worker.length;
+    numbers[8] = definitions?.length ?? NO_NUMBER;
+    packTable(rows, numbers, NUMBERS.length);
+  });
 }
 
 /** Why a field cannot be written, by field. */
@@ -201,36 +174,4 @@ function writtenDefinitions({ definitions }: Delta): Uint8Array {
     received: kindOf(definitions),
     remedy: 'add them, or encode with { definitions: false } for a receiver that knows the schema',
   });
-}
-
-function allFinite({ cells }: MomentsTable, i: number): boolean {
-  const at = MomentsTable.WIDTH * i;
-  return cells[at + 1] === 0 && cells[at + 2] === 0 && cells[at + 3] === 0;
-}
-
-/** Two bitmaps over the schema, then the rows in the order of their keys. */
-function writeRows(
-  { positions, rows }: Delta,
-  bytes: Uint8Array,
-  view: DataView,
-  start: number,
-  bitmap: number,
-): void {
-  let at = start + 2 * bitmap;
-  const { cells } = rows;
-  const put = (x: number): void => {
-    view.setFloat64(at, x, true);
-    at += 8;
-  };
-  for (let i = 0; i < rows.length; i++) {
-    const byte = start + (positions[i]! >>> 3);
-    const bit = 1 << (positions[i]! & 7);
-    bytes[byte]! |= bit;
-    const cell = MomentsTable.WIDTH * i;
-    put(cells[cell]!);
-    for (let field = 4; field < MomentsTable.WIDTH; field++) put(cells[cell + field]!);
-    if (allFinite(rows, i)) continue;
-    bytes[byte + bitmap]! |= bit;
-    for (let field = 1; field < 4; field++) put(cells[cell + field]!);
-  }
 }

@@ -8,7 +8,8 @@ import {
   batchFromVerl,
   computeStepState,
 } from '../../../src/metrics/index.js';
-import { checksumBut } from '../../../src/metrics/step/checksum.js';
+import { MomentsTable, NumbersReader, packTable, packedLength } from '../../../src/rows/index.js';
+import { openedOf, sealedOf } from '../sealed.js';
 
 await initBackend('cpu');
 
@@ -103,23 +104,17 @@ interface Sealed {
 }
 
 function opened(bytes: Uint8Array): Sealed {
-  const [, , size] = new Uint32Array(bytes.slice(0, 16).buffer) as unknown as [number, number, number];
-  return {
-    text: new TextDecoder('latin1').decode(bytes.subarray(16, 16 + size)),
-    body: bytes.slice(16 + size),
-  };
+  const { head, numbers } = openedOf('stepState', bytes);
+  return { text: new TextDecoder('latin1').decode(head), body: new Uint8Array(numbers.buffer) };
 }
 
 function sealed({ text, body }: Sealed): Uint8Array {
-  const written = Uint8Array.from(text, (c) => c.charCodeAt(0));
-  const size = 8 * Math.ceil(written.length / 8);
-  const bytes = new Uint8Array(16 + size + 8 * Math.floor(body.length / 8));
-  bytes.fill(0x20, 16, 16 + size).set(written, 16);
-  bytes.set(body.subarray(0, bytes.length - 16 - size), 16 + size);
-  const words = new Uint32Array(bytes.buffer);
-  words.set([0x54535431, 3, size]);
-  words[3] = checksumBut(3, words);
-  return bytes;
+  const numbers = new Float64Array(body.slice(0, 8 * Math.floor(body.length / 8)).buffer);
+  return sealedOf(
+    'stepState',
+    Uint8Array.from(text, (c) => c.charCodeAt(0)),
+    numbers,
+  );
 }
 
 type Node = Record<string, unknown>;
@@ -157,8 +152,6 @@ function changeSomewhere(header: Node): void {
   }
 }
 
-const WIDTH = 8 * 8;
-
 /** Gives a table one row where it has one for every row of the batch, or the other way round. */
 function retabled(parts: Sealed): void {
   let header: { rows: number; tables: number; tableRows?: number[] };
@@ -172,15 +165,29 @@ function retabled(parts: Sealed): void {
     () => header.rows,
   ));
   if (!Array.isArray(lengths) || lengths.length === 0 || lengths.some((n) => !(n >= 0 && n < 10))) return;
-  const table = below(lengths.length);
-  const start = WIDTH * lengths.slice(0, table).reduce((sum, n) => sum + n, 0);
-  const end = start + WIDTH * lengths[table]!;
-  const row = parts.body.subarray(start, start + WIDTH);
-  lengths[table] = lengths[table] === 1 ? header.rows : 1;
-  const rows = Array.from({ length: Math.min(lengths[table], 10) }, () => row);
-  parts.body = new Uint8Array(
-    Buffer.concat([parts.body.subarray(0, start), ...rows, parts.body.subarray(end)]),
+  const numbers = new Float64Array(parts.body.slice(0, 8 * Math.floor(parts.body.length / 8)).buffer);
+  const reader = new NumbersReader(numbers, (received) => new RangeError(received));
+  let tables: MomentsTable[];
+  try {
+    tables = lengths.map((length) => reader.table(length));
+  } catch (error) {
+    if (error instanceof RangeError) return;
+    throw error;
+  }
+  const rest = numbers.slice(tables.reduce((sum, table) => sum + packedLength(table), 0));
+  const which = below(tables.length);
+  const rows = lengths[which] === 1 ? Math.min(header.rows, 10) : 1;
+  const [row] = tables[which]!;
+  const table = new MomentsTable(rows);
+  for (let i = 0; i < rows && row !== undefined; i++) table.set(i, row);
+  tables[which] = table;
+  lengths[which] = rows;
+  const packed = new Float64Array(tables.reduce((sum, each) => sum + packedLength(each), rest.length));
+  packed.set(
+    rest,
+    tables.reduce((at, each) => packTable(each, packed, at), 0),
   );
+  parts.body = new Uint8Array(packed.buffer);
   parts.text = JSON.stringify(header);
 }
 

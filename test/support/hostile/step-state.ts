@@ -1,18 +1,11 @@
 /** Bytes that announce more than there is, read in a small heap. Not a test. */
 import { ValueError } from '../../../src/errors.js';
-import { checksumBut } from '../../../src/metrics/step/checksum.js';
 import { decodeState } from '../../../src/metrics/step/encoding.js';
+import { sealedOf } from '../sealed.js';
 
 /** A state of this header and so many zeros, with the checksum that belongs to it. */
 function bytesOf(header: object, numbers = 0): Uint8Array {
-  const text = new TextEncoder().encode(JSON.stringify(header));
-  const size = 8 * Math.ceil(text.length / 8);
-  const bytes = new Uint8Array(16 + size + 8 * numbers);
-  const words = new Uint32Array(bytes.buffer);
-  words.set([0x54535431, 3, size]);
-  bytes.fill(0x20, 16, 16 + size).set(text, 16);
-  words[3] = checksumBut(3, words);
-  return bytes;
+  return sealedOf('stepState', JSON.stringify(header), new Float64Array(numbers));
 }
 
 const bare = {
@@ -45,19 +38,8 @@ function isRefused(bytes: Uint8Array): boolean {
 
 const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth);
 const deep = (depth: number): Uint8Array => {
-  const text = new TextEncoder().encode(
-    JSON.stringify({ ...bare, options: { policy: { lossAggMode: 'HERE' } } }).replace(
-      '"HERE"',
-      nested(depth),
-    ),
-  );
-  const size = 8 * Math.ceil(text.length / 8);
-  const bytes = new Uint8Array(16 + size);
-  const words = new Uint32Array(bytes.buffer);
-  words.set([0x54535431, 3, size]);
-  bytes.fill(0x20, 16, 16 + size).set(text, 16);
-  words[3] = checksumBut(3, words);
-  return bytes;
+  const header = { ...bare, options: { policy: { lossAggMode: 'HERE' } } };
+  return sealedOf('stepState', JSON.stringify(header).replace('"HERE"', nested(depth)), []);
 };
 
 /** One table under very many channels, and very many tables. */
@@ -84,15 +66,12 @@ const announced: Record<string, Uint8Array> = {
   'options nested without end': deep(1e6),
 };
 
-/** One table of one row under these channels, which is honest about its 8 numbers. */
+/** One table of one row under these channels, which is honest about its numbers. */
 const oneTable = (family: string, names: readonly string[], more: object = {}): Uint8Array => {
   const own = Object.fromEntries(names.map((name) => [name, 0]));
   const header = { ...bare, rows: 1, tables: 1, tableRows: [1], channels: { [family]: own }, ...more };
-  const bytes = bytesOf(header, 8);
-  new Float64Array(bytes.buffer, bytes.length - 64).set([1, 0, 0, 0, 2, 0, 2, 2]);
-  const words = new Uint32Array(bytes.buffer);
-  words[3] = checksumBut(3, words);
-  return bytes;
+  // No row of it has elements that are not finite; count, sum, m2, min, max.
+  return sealedOf('stepState', JSON.stringify(header), [0, 1, 2, 0, 2, 2]);
 };
 const names = (count: number): string[] => Array.from({ length: count }, (_, i) => `k${i} mean`);
 const MANY = names(200_000);

@@ -1,5 +1,4 @@
 /** The wire form of a delta: what comes back is what was sent, and bytes that are no delta are refused, whatever they are. */
-import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ValueError } from '../../../../src/errors.js';
@@ -11,6 +10,7 @@ import { DeltaError } from '../../../../src/tracker/stream/errors.js';
 import { streamReductions } from '../../../../src/tracker/stream/schema.js';
 import { anyValues } from '../../../support/arbitraries.js';
 import { runsOf } from '../../../support/long.js';
+import { openedOf, sealAgain, sealedOf } from '../../../support/sealed.js';
 
 const text = fc.string({ unit: 'binary', minLength: 1, maxLength: 20 });
 
@@ -37,16 +37,6 @@ const deltas: fc.Arbitrary<Delta> = fc
     const fingerprint = schemaFingerprint(definitions);
     return { ...numbers, fingerprint, keyCount: keys.length, definitions, positions, rows };
   });
-
-/** Content with the checksum that belongs to it: damage that only the checks behind the checksum can find. */
-function sealed(content: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(content.length + 4);
-  bytes.set(content);
-  new DataView(bytes.buffer).setUint32(content.length, crc32(content), true);
-  return bytes;
-}
-
-const contentOf = (bytes: Uint8Array): Uint8Array => bytes.subarray(0, bytes.length - 4);
 
 /** One key, one row. */
 function small(): Delta {
@@ -83,25 +73,37 @@ describe('encodeDelta and decodeDelta', () => {
 
   test('need 40 bytes per row of finite elements, and names only when asked', () => {
     const delta = small();
-    expect(encodeDelta(delta, { definitions: false })).toHaveLength(28 + (2 + 1) + 2 + 40 + 4);
-    expect(encodeDelta(delta)).toHaveLength(28 + (2 + 1) + (4 + 3 + 1) + 2 + 40 + 4);
+    const [prefix, numbers, worker, bits, definition] = [16, 9 * 8, 1, 1, 4];
+    const padded = (bytes: number): number => 8 * Math.ceil(bytes / 8);
+    const rest = prefix + numbers + 8 + 40;
+    expect(encodeDelta(delta, { definitions: false })).toHaveLength(rest + padded(worker + bits));
+    expect(encodeDelta(delta)).toHaveLength(rest + padded(worker + definition + bits));
     delta.rows.set(0, liftRow(NaN));
-    expect(encodeDelta(delta, { definitions: false })).toHaveLength(28 + (2 + 1) + 2 + 64 + 4);
+    expect(encodeDelta(delta, { definitions: false })).toHaveLength(rest + 24 + padded(worker + bits));
   });
 
-  test('keep the format: bytes of version 1 are read for ever', () => {
+  test('keep the form: another one needs another number', () => {
     const hex =
-      '01000100' +
+      '62b7a333' +
+      '54544c59' +
+      '03000200' + // form 3 of kind 2
+      '08000000' + // bytes of the head
+      '7701000000000000' + // worker w, the first key has a row
       '0000000000000840' + // epoch 3
       '0000000000001040' + // sequence number 4
+      '000000000000f07f' + // no policy version
       '000000000000f03f' + // fingerprint 1
-      '010077' +
-      '0100' +
-      '000000000000f03f0000000000000040000000000000000000000000000000400000000000000040' +
-      '61c86d2f';
+      '000000000000f07f' + // no parent
+      '000000000000f03f' + // keys in the schema
+      '0000000000000000' + // not the last delta
+      '000000000000f03f' + // bytes of the worker
+      '000000000000f07f' + // no definitions
+      '0000000000000000' + // no row with elements that are not finite
+      '000000000000f03f0000000000000040000000000000000000000000000000400000000000000040';
     const read = decodeDelta(Uint8Array.from(Buffer.from(hex, 'hex')));
     expect(read).toMatchObject({ workerId: 'w', epoch: 3, seq: 4, fingerprint: 1, positions: [0] });
     expect(read.rows.row(0)).toEqual(liftRow(2));
+    expect(Buffer.from(encodeDelta(read, { definitions: false })).toString('hex')).toBe(hex);
   });
 
   test.each<[string, Partial<Delta>]>([
@@ -135,11 +137,17 @@ describe('bytes that are no delta', () => {
     fc.assert(
       fc.property(deltas, fc.nat(), fc.uint8Array({ minLength: 1, maxLength: 9 }), (delta, cut, more) => {
         const bytes = encodeDelta(delta);
-        const content = contentOf(bytes);
-        expect(() => decodeDelta(bytes.subarray(0, cut % bytes.length))).toThrow(DeltaError);
+        const { head, numbers } = openedOf('delta', bytes);
+        expect(() => decodeDelta(bytes.slice(0, cut % bytes.length))).toThrow(DeltaError);
         expect(() => decodeDelta(Uint8Array.of(...bytes, ...more))).toThrow(DeltaError);
-        expect(() => decodeDelta(sealed(content.subarray(0, cut % content.length)))).toThrow(DeltaError);
-        expect(() => decodeDelta(sealed(Uint8Array.of(...content, ...more)))).toThrow(DeltaError);
+        const head8 = Uint8Array.of(...head, ...new Uint8Array(8));
+        for (const other of [
+          sealedOf('delta', head, numbers.subarray(0, cut % numbers.length)),
+          sealedOf('delta', head, [...numbers, ...more]),
+          sealedOf('delta', head8, numbers),
+        ]) {
+          expect(() => decodeDelta(other)).toThrow(DeltaError);
+        }
       }),
     );
   });
@@ -148,8 +156,8 @@ describe('bytes that are no delta', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(read(bytes)).toBeUndefined();
-        read(Uint8Array.of(1, ...bytes));
-        read(sealed(Uint8Array.of(1, ...bytes)));
+        const head = bytes.subarray(0, bytes.length / 2);
+        expect(read(sealedOf('delta', head, bytes.subarray(head.length)))).toBeUndefined();
       }),
       { numRuns: runsOf(2000) },
     );
@@ -169,12 +177,13 @@ describe('bytes that are no delta', () => {
   test('with any byte changed and a checksum for it are refused, or are another delta that is written the same', () => {
     fc.assert(
       fc.property(deltas, fc.nat(), fc.integer({ min: 1, max: 255 }), (delta, at, by) => {
-        const content = contentOf(encodeDelta(delta));
-        content[at % content.length]! ^= by;
-        const other = read(sealed(content));
+        const bytes = encodeDelta(delta);
+        bytes[at % bytes.length]! ^= by;
+        sealAgain(bytes);
+        const other = read(bytes);
         if (other !== undefined) {
           const definitions = other.definitions !== undefined;
-          expect(encodeDelta(other, { definitions })).toEqual(sealed(content));
+          expect(encodeDelta(other, { definitions })).toEqual(bytes);
         }
       }),
       { numRuns: runsOf(1000) },
