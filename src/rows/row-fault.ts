@@ -6,6 +6,11 @@ function isElementCount(x: number): boolean {
   return x >= 0 && x < Infinity;
 }
 
+function areWhole(count: number, nan: number, posInf: number, negInf: number): boolean {
+  const { isSafeInteger } = Number;
+  return isSafeInteger(count) && isSafeInteger(nan) && isSafeInteger(posInf) && isSafeInteger(negInf);
+}
+
 /** What may be left, of each element, where weights add up to counts in different orders. */
 const ROUNDING = 2 ** -40;
 
@@ -32,12 +37,11 @@ export function rowFault({ cells }: MomentsTable, i: number): string | undefined
   const nan = cells[at + 1]!;
   const posInf = cells[at + 2]!;
   const negInf = cells[at + 3]!;
-  const counts = [count, nan, posInf, negInf];
-  if (!counts.every(isElementCount)) {
+  if (!(isElementCount(count) && isElementCount(nan) && isElementCount(posInf) && isElementCount(negInf))) {
     return `counts ${count}, ${nan}, ${posInf}, ${negInf}`;
   }
   const finite = count - nan - posInf - negInf;
-  const rounding = counts.every(Number.isSafeInteger) ? 0 : count * ROUNDING;
+  const rounding = areWhole(count, nan, posInf, negInf) ? 0 : count * ROUNDING;
   if (finite < -rounding) return `${nan + posInf + negInf} non-finite elements of ${count}`;
   const sum = cells[at + 4]!;
   const m2 = cells[at + 5]!;

@@ -170,23 +170,25 @@ export class NumbersReader {
     // Before anything is made for them.
     if (!(words + FINITE_NUMBERS * length <= this.#numbers.length - this.#at))
       throw this.#refuse(this.#tooFew());
-    const flags = this.next(words);
-    const bits = new Uint8Array(flags.buffer, flags.byteOffset, flags.byteLength);
-    const finite = this.next(FINITE_NUMBERS * length);
+    const numbers = this.#numbers;
+    const bitsAt = this.#at;
+    let from = bitsAt + words;
+    this.#at = from + FINITE_NUMBERS * length;
     const table = tableFor(length);
     const { cells } = table;
-    let from = 0;
+    for (let i = 0, cell = 0; i < length; i++, cell += MomentsTable.WIDTH) {
+      cells[cell] = numbers[from]!;
+      cells[cell + 1] = cells[cell + 2] = cells[cell + 3] = 0;
+      cells[cell + 4] = numbers[from + 1]!;
+      cells[cell + 5] = numbers[from + 2]!;
+      cells[cell + 6] = numbers[from + 3]!;
+      cells[cell + 7] = numbers[from + 4]!;
+      from += FINITE_NUMBERS;
+    }
+    this.#readNonFinite(table, bitsAt);
     for (let i = 0; i < length; i++) {
-      const cell = MomentsTable.WIDTH * i;
-      cells[cell] = finite[from++]!;
-      if ((bits[i >>> 3]! & (1 << (i & 7))) === 0) cells[cell + 1] = cells[cell + 2] = cells[cell + 3] = 0;
-      else this.#readNonFinite(cells, i);
-      for (let field = NUMBERS; field < MomentsTable.WIDTH; field++) cells[cell + field] = finite[from++]!;
       const fault = rowFault(table, i);
       if (fault !== undefined) throw this.#refuse(fault);
-    }
-    for (let i = length; i < 8 * bits.length; i++) {
-      if ((bits[i >>> 3]! & (1 << (i & 7))) !== 0) throw this.#refuse(`elements of a row ${i} of ${length}`);
     }
     return table;
   }
@@ -197,10 +199,22 @@ export class NumbersReader {
     if (more > 0) throw this.#refuse(`${more} numbers more than there are`);
   }
 
-  #readNonFinite(cells: Float64Array, i: number): void {
-    cells.set(this.next(NON_FINITE_NUMBERS), MomentsTable.WIDTH * i + NON_FINITE);
-    if (!hasNonFinite(cells, i))
-      throw this.#refuse('a row with non-finite elements, of which there are none');
+  /** Adds the elements that are not finite to the rows of a table whose bits begin at `bitsAt`. */
+  #readNonFinite({ cells, length }: MomentsTable, bitsAt: number): void {
+    const numbers = this.#numbers;
+    for (let word = 0; word < bitmapNumbers(length); word++) {
+      // No bit is set, not even the sign.
+      if (Object.is(numbers[bitsAt + word], 0)) continue;
+      const bits = new Uint8Array(numbers.buffer, numbers.byteOffset + (bitsAt + word) * NUMBER, NUMBER);
+      for (let bit = 0; bit < 64; bit++) {
+        if ((bits[bit >>> 3]! & (1 << (bit & 7))) === 0) continue;
+        const i = 64 * word + bit;
+        if (i >= length) throw this.#refuse(`elements of row ${i} of ${length}`);
+        cells.set(this.next(NON_FINITE_NUMBERS), MomentsTable.WIDTH * i + NON_FINITE);
+        if (!hasNonFinite(cells, i))
+          throw this.#refuse('a row with elements that are not finite, of which there are none');
+      }
+    }
   }
 
   #tooFew(): string {

@@ -1,5 +1,5 @@
 /** Many moments rows side by side: what a pass over a batch returns, and what travels as bytes. */
-import { type MomentsRow, emptyRow, mergeRows } from './row.js';
+import { type MomentsRow, emptyRow, m2Between, mergeRows } from './row.js';
 
 /** Many moments rows in one float64 block: one row per batch row, or a single row for a whole tensor. */
 export class MomentsTable {
@@ -55,6 +55,30 @@ export class MomentsTable {
   /** Merges `row` into row `i`. */
   add(i: number, row: MomentsRow): void {
     this.set(i, mergeRows(this.row(i), row));
+  }
+
+  /** Merges row `j` of another table into row `i`, with the bits of `mergeRows`: streams merge rows by the million. */
+  addFrom(i: number, other: MomentsTable, j: number): void {
+    const a = this.cells;
+    const b = other.cells;
+    const at = i * MomentsTable.WIDTH;
+    const from = j * MomentsTable.WIDTH;
+    const na = a[at]! - a[at + 1]! - a[at + 2]! - a[at + 3]!;
+    const nb = b[from]! - b[from + 1]! - b[from + 2]! - b[from + 3]!;
+    const sum = a[at + 4]! + b[from + 4]!;
+    if (!(Number.isFinite(sum) && na + nb < Infinity)) {
+      this.add(i, other.row(j));
+      return;
+    }
+    a[at + 5]! += b[from + 5]!;
+    if (na > 0 && nb > 0) a[at + 5]! += m2Between(a[at + 4]!, na, b[from + 4]!, nb);
+    a[at + 4] = sum;
+    a[at]! += b[from]!;
+    a[at + 1]! += b[from + 1]!;
+    a[at + 2]! += b[from + 2]!;
+    a[at + 3]! += b[from + 3]!;
+    a[at + 6] = Math.min(a[at + 6]!, b[from + 6]!);
+    a[at + 7] = Math.max(a[at + 7]!, b[from + 7]!);
   }
 
   /** All rows merged in row order, so that the same table always gives the same bits. */

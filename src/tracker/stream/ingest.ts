@@ -282,7 +282,7 @@ export class StreamIngest {
       const id = ids[positions[i]!]!;
       // Not before there is a row: a policy version that nothing is in must not be left.
       if (id === REFUSED) left++;
-      else (totals ??= this.#rows.at(policyVersion)).add(id, rows.row(i));
+      else (totals ??= this.#rows.at(policyVersion)).addFrom(id, rows, i);
     }
     return left;
   }

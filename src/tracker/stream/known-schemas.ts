@@ -22,6 +22,8 @@ export class KnownSchemas {
   readonly #maxSchemas: number;
   /** By fingerprint, least recently used first. */
   readonly #schemas = new Map<number, KnownSchema>();
+  /** The last in that order: nothing is to be done when it is used again. */
+  #latest: number | undefined;
   #entries = 0;
   #forgotten = 0;
 
@@ -35,7 +37,8 @@ export class KnownSchemas {
 
   get(fingerprint: number): KnownSchema | undefined {
     const schema = this.#schemas.get(fingerprint);
-    if (schema === undefined) return undefined;
+    if (schema === undefined || fingerprint === this.#latest) return schema;
+    this.#latest = fingerprint;
     this.#schemas.delete(fingerprint);
     this.#schemas.set(fingerprint, schema);
     return schema;
@@ -43,6 +46,7 @@ export class KnownSchemas {
 
   add(fingerprint: number, schema: KnownSchema): void {
     this.#schemas.set(fingerprint, schema);
+    this.#latest = fingerprint;
     this.#entries += schema.ids.length;
     for (const [oldest, { ids }] of this.#schemas) {
       const isFull = this.#schemas.size > this.#maxSchemas || this.#entries > MOST_ENTRIES;

@@ -25,16 +25,25 @@ export class KeyedRows {
   }
 
   add(id: number, row: MomentsRow): void {
-    if (id >= this.#has.length) this.#grow(id + 1);
-    if (this.#has[id] === 0) {
-      this.#has[id] = 1;
-      this.#size++;
-    }
+    this.#note(id);
     this.#table.add(id, row);
   }
 
+  /** Merges row `j` of a table. */
+  addFrom(id: number, rows: MomentsTable, j: number): void {
+    this.#note(id);
+    this.#table.addFrom(id, rows, j);
+  }
+
   addAll(other: KeyedRows): void {
-    for (const id of other.ids()) this.add(id, other.row(id));
+    for (const id of other.ids()) this.addFrom(id, other.#table, id);
+  }
+
+  #note(id: number): void {
+    if (id >= this.#has.length) this.#grow(id + 1);
+    if (this.#has[id] === 1) return;
+    this.#has[id] = 1;
+    this.#size++;
   }
 
   /** Numbers of the keys that have a row, ascending. */
