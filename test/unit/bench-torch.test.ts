@@ -44,7 +44,9 @@ describe('a Python for torch', () => {
       await expect(assertTorch(none)).rejects.toThrow(BackendError);
       await expect(TorchPeer.start({ python: none, threads: 1 }, work)).rejects.toThrow(BackendError);
     }
-    await expect(assertTorch('/nope')).rejects.toThrow(/bench: --torch: expected .*torch.*ENOENT/);
+    await expect(assertTorch(`${import.meta.dirname}/no-python`)).rejects.toThrow(
+      /bench: --torch: expected .*torch.*ENOENT/,
+    );
   });
 
   test('without torch is refused with its last words', async () => {

@@ -1,6 +1,7 @@
 /** The public functions and methods of streams, merged exports and rollout contexts. Not a test. */
 import {
   InProcessTransport,
+  MomentsTable,
   StreamEmitter,
   StreamIngest,
   type StreamTransport,
@@ -22,13 +23,12 @@ const accepting = (): StreamTransport => ({
 const emitter = (given: object = {}): StreamEmitter =>
   new StreamEmitter(accepting(), { workerId: 'w', ...given });
 
-/** The bytes of a delta with one key. */
+/** The bytes of a delta that has no keys. */
 const bytes = encodeDelta(
-  decodeDelta(
-    Uint8Array.from(
-      Buffer.from(`01000000${'0'.repeat(16)}000000000000f03f${'0'.repeat(16)}0100772f3a6ed4`, 'hex'),
-    ),
-  ),
+  {
+    ...{ workerId: 'w', epoch: 0, seq: 1, isFinal: false, fingerprint: 0, keyCount: 0, positions: [] },
+    rows: new MomentsTable(0),
+  },
   { definitions: false },
 );
 
