@@ -25,6 +25,9 @@ const DENORMAL = 2 ** -960;
 /** From here on, something may have left the range of float64. */
 const LARGE = 2 ** 1020;
 
+/** Below it, squares of sums are far from the end of float64. */
+const ORDINARY = 2 ** 500;
+
 /**
  * Why row `i` of a table cannot describe any elements; undefined if it can.
  *
@@ -33,6 +36,7 @@ const LARGE = 2 ** 1020;
  */
 export function rowFault({ cells }: MomentsTable, i: number): string | undefined {
   const at = i * MomentsTable.WIDTH;
+  if (isOrdinary(cells, at)) return undefined;
   const count = cells[at]!;
   const nan = cells[at + 1]!;
   const posInf = cells[at + 2]!;
@@ -63,6 +67,27 @@ export function rowFault({ cells }: MomentsTable, i: number): string | undefined
   if (!isSum(sum, n, min, max)) return `a sum of ${sum} for ${n} elements from ${min} to ${max}`;
   const isFitting = Number.isFinite(sum) ? isM2(m2, n, min, max) : isMean(m2, min, max);
   return isFitting ? undefined : `squared deviations of ${m2} for ${n} elements from ${min} to ${max}`;
+}
+
+/** Whether the row of so many elements, all finite and far from the ends of float64, is right: nearly every row is. */
+function isOrdinary(cells: Float64Array, at: number): boolean {
+  const n = cells[at]!;
+  if (!(n >= 1) || cells[at + 1] !== 0 || cells[at + 2] !== 0 || cells[at + 3] !== 0) return false;
+  const sum = cells[at + 4]!;
+  const m2 = cells[at + 5]!;
+  const min = cells[at + 6]!;
+  const max = cells[at + 7]!;
+  const size = Math.max(-min, max);
+  const slack = MEAN_ROUNDING * n * size;
+  const half = (max - min) / 2;
+  return (
+    min <= max &&
+    n * size < ORDINARY &&
+    sum >= n * min - slack &&
+    sum <= n * max + slack &&
+    m2 >= 0 &&
+    m2 <= n * half * half + slack * size
+  );
 }
 
 /** Whether `n` elements from `min` to `max` can add up to `sum`. */

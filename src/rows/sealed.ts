@@ -144,12 +144,16 @@ export function packTable({ cells, length }: MomentsTable, numbers: Float64Array
 export class NumbersReader {
   readonly #numbers: Float64Array;
   readonly #refuse: (received: string) => Error;
-  #at = 0;
+  #at: number;
 
-  /** @param refuse the error for bytes that hold something else */
-  constructor(numbers: Float64Array, refuse: (received: string) => Error) {
+  /**
+   * @param refuse the error for bytes that hold something else
+   * @param at where it begins
+   */
+  constructor(numbers: Float64Array, refuse: (received: string) => Error, at = 0) {
     this.#numbers = numbers;
     this.#refuse = refuse;
+    this.#at = at;
   }
 
   /** The next numbers, where they lie. */

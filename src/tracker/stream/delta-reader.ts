@@ -22,13 +22,28 @@ function refuse(expected: string, received: string, cause?: unknown): DeltaError
   );
 }
 
+function refuseNumbers(received: string): DeltaError {
+  return refuse('what a delta holds', received);
+}
+
 function text(what: string, bytes: Uint8Array): string {
   if (bytes.length === 0) throw refuse(`a ${what}`, 'an empty text');
   try {
-    return utf8.decode(bytes);
+    return asciiIn(bytes) ?? utf8.decode(bytes);
   } catch (error) {
     throw refuse(`a ${what} in UTF-8`, 'other bytes', error);
   }
+}
+
+/** Short texts of ASCII, as ids of workers are, in a fifth of the time of a TextDecoder; undefined for others. */
+function asciiIn(bytes: Uint8Array): string | undefined {
+  if (bytes.length > 64) return undefined;
+  let ascii = '';
+  for (const byte of bytes) {
+    if (byte >= 0x80) return undefined;
+    ascii += String.fromCharCode(byte);
+  }
+  return ascii;
 }
 
 function whole(what: string, x: number, least: number, most = Number.MAX_SAFE_INTEGER): number {
@@ -73,9 +88,8 @@ export function readDelta(
   }
   const opened = unsealed('delta', bytes);
   if (typeof opened === 'string') throw refuse('the bytes of a delta', opened);
-  const { head } = opened;
-  const reader = new NumbersReader(opened.numbers, (received) => refuse('what a delta holds', received));
-  const numbers = reader.next(NUMBERS.length);
+  const { head, numbers } = opened;
+  // A number that is not there is refused like one that is wrong.
   const epoch = whole('an epoch', numbers[0]!, 0);
   const seq = whole('a sequence number', numbers[1]!, 1);
   const policyVersion = optional('a policy version', numbers[2]!, Number.MIN_SAFE_INTEGER);
@@ -95,6 +109,7 @@ export function readDelta(
       ? undefined
       : readDefinitions(head.subarray(definitionsAt, bitsAt), { keyCount, fingerprint, parent });
   const positions = positionsIn(head, bitsAt, keyCount);
+  const reader = new NumbersReader(numbers, refuseNumbers, NUMBERS.length);
   const rows = reader.table(positions.length, tableFor);
   reader.end();
   return {

@@ -58,6 +58,9 @@ export interface ReceiveOptions {
   readonly workerId?: string | undefined;
 }
 
+/** What a delta is received with unless somebody says more: nothing that would have to be checked. */
+const NO_OPTIONS: ReceiveOptions = Object.freeze({});
+
 const NO_SCHEMA: KnownSchema = { ids: new Int32Array(), reason: undefined };
 
 /** Tables of up to so many rows are kept for the next delta. */
@@ -141,7 +144,7 @@ export class StreamIngest {
    *   that is more than 10000 ahead. `stale` for a delta that is too old to be told from one that was merged
    * @throws ValueError for what are no bytes or options
    */
-  receive(bytes: Uint8Array, options: ReceiveOptions = {}): DeltaAck {
+  receive(bytes: Uint8Array, options: ReceiveOptions = NO_OPTIONS): DeltaAck {
     if (!(bytes instanceof Uint8Array)) {
       throw new ValueError({
         where: 'receive',
@@ -151,7 +154,7 @@ export class StreamIngest {
         remedy: 'pass the bytes that an emitter has sent',
       });
     }
-    assertOptions('receive', options, { workerId: 'string' });
+    if (options !== NO_OPTIONS) assertOptions('receive', options, { workerId: 'string' });
     try {
       return this.#receive(readDelta(bytes, this.#isKnown, this.#tableFor), options.workerId);
     } catch (error) {
