@@ -40,8 +40,8 @@ const unit: TestProjectInlineConfiguration = {
       'test/architecture.test.ts',
     ],
     setupFiles,
-    testTimeout: 20_000,
-    hookTimeout: 20_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
   },
 };
 
@@ -68,7 +68,7 @@ const backends = run.flatMap((name): TestProjectInlineConfiguration[] => {
     setupFiles,
     // A guard against a hung device, not a claim of speed: software WebGPU needs tens of seconds for 2^24 elements.
     testTimeout: 180_000,
-    hookTimeout: 60_000,
+    hookTimeout: 180_000,
   };
   const env = { TENSORTALLY_TEST_BACKEND: name };
   if (name === 'cpu' || name === 'wasm') {

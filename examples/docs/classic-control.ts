@@ -13,7 +13,17 @@ const update = await tally.computePolicyMetrics(steps, options); // null: a boun
 console.log(update); // { 'actor/pg_clipfrac': 0.25, 'critic/vf_clipfrac': 0, … }
 
 const fit = await tally.ExplainedVariance.of(returns, values);
-console.log(fit.value()); // 0.9
+console.log(fit.value()); // 0.95
+
+let merged = new tally.ExplainedVariance(); // over mini-batches: merge returns a new object
+for (const [start, size] of [
+  [0, 2],
+  [2, 2],
+] as const) {
+  const [ofReturns, ofValues] = [tf.slice(returns, start, size), tf.slice(values, start, size)];
+  merged = merged.merge(await tally.ExplainedVariance.of(ofReturns, ofValues));
+}
+console.log(merged.value()); // 0.95
 
 const response_mask = tf.tensor2d([1, 1, 1, 1, 1, 0], [2, 3], 'bool'); // episodes of 3 and of 2 steps
 const rewards = tf.tensor2d([1, 1, 1, 1, 1, NaN], [2, 3]); // what the padding holds does not matter

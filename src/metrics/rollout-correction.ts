@@ -38,8 +38,8 @@ export interface RolloutCorrection {
   /** `rollout_corr/*`; undefined numbers are NaN. */
   readonly metrics: Metrics;
   /**
-   * `[B, T]` float32, 0 outside the response mask and where a NaN is rejected; only if `rolloutIs` asks for weights. A NaN
-   * that nothing rejects shows.
+   * `[B, T]` float32, 0 outside the response mask and where a NaN is rejected; only if `rolloutIs` asks for weights. The weight of
+   * a NaN that nothing rejects is NaN.
    */
   readonly isWeights?: Tensor;
   /**

@@ -103,12 +103,16 @@ export function literalOf(comment: string): unknown {
   return runInNewContext(`(${literal})`, { ANYTHING }) as unknown;
 }
 
-/** Whether a printed value is what a comment says: numbers to the digits that are shown, whole ones exactly. */
+/** Decimals that a shortened number has at least; one that shows fewer has to be what is printed, but for float32. */
+const SHORTENED_DECIMALS = 2;
+
+/** Whether a printed value is what a comment says: numbers to the digits that are shown, those with fewer than two decimals exactly. */
 export function holds(claim: unknown, printed: unknown): boolean {
   if (claim === ANYTHING || claim === undefined) return true;
   if (typeof claim === 'number' && typeof printed === 'number') {
     const digits = /\.(\d+)$/.exec(String(claim))?.[1]?.length ?? 0;
-    const tolerance = digits === 0 ? 0 : 0.5000001 * 10 ** -digits;
+    const tolerance =
+      digits === 0 ? 0 : digits < SHORTENED_DECIMALS ? 2 ** -22 * Math.abs(claim) : 0.5000001 * 10 ** -digits;
     return Object.is(claim, printed) || Math.abs(claim - printed) <= tolerance;
   }
   if (typeof claim !== 'object' || claim === null) return Object.is(claim, printed);

@@ -346,7 +346,7 @@ describe('the command', () => {
       expect.objectContaining({ scenario: 'scaling', backend: 'cpu' }),
     ]);
     expect(stderr).toBe('[1/2] moments tiny on cpu\n[2/2] scaling tiny on cpu\n');
-  }, 60_000);
+  }, 300_000);
 });
 
 /** The package as it is built, without checking types; returns its program. */

@@ -86,6 +86,8 @@ describe('the code of the documents', () => {
     expect(prose).toBeUndefined();
     expect(holds(list, [1])).toBe(false);
     expect(holds(claimsOf('console.log(x); // 3\n')[0], 3.001)).toBe(false);
+    expect(holds(claimsOf('console.log(x); // 0.9\n')[0], 0.95)).toBe(false);
+    expect(holds(claimsOf('console.log(x); // 0.95\n')[0], 0.95)).toBe(true);
     expect(holds(claimsOf('console.log(x); // { a: 1 }\n')[0], { a: 1, b: 2 })).toBe(false);
   });
 });

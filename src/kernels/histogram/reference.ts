@@ -10,7 +10,7 @@ import { Histogram } from '../../rows/index.js';
 export function bucketOf(x: number): number {
   const magnitude = Math.abs(x);
   if (magnitude === 0) return 0;
-  let exponent = -149;
+  let exponent = Math.max(-149, Math.floor(Math.log2(magnitude)) - 1); // a rounded logarithm may be one too large
   while (magnitude >= 2 ** (exponent + 1)) exponent++;
   const inOctave = Math.floor((magnitude / 2 ** exponent) * 64 + 0.5) - 64;
   return Math.sign(x) * (1 + (exponent + 149) * 64 + inOctave);
@@ -25,7 +25,8 @@ export function referenceHistogram(values: ArrayLike<number>, mask?: ArrayLike<n
   const selected = Array.from(values, Math.fround).filter((_, i) => mask?.[i] !== 0);
   const finite = new Map<number, number>();
   for (const x of selected.filter(Number.isFinite)) {
-    finite.set(bucketOf(x), (finite.get(bucketOf(x)) ?? 0) + 1);
+    const bucket = bucketOf(x);
+    finite.set(bucket, (finite.get(bucket) ?? 0) + 1);
   }
   return Histogram.fromRow([
     2,

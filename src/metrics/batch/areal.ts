@@ -21,7 +21,10 @@ interface TrajectoryColumns<T> {
   readonly loss_mask: T;
   /** `[B, L]`: log π of the policy that generated, nats. */
   readonly logprobs?: T | null | undefined;
-  /** `[B, L]`: version of the policy that generated the token; negative for all others. */
+  /**
+   * `[B, L]`: version of the policy that generated the token, from 0; −1 on tokens of the prompt and of the environment. A response
+   * begins at its first token of `versions` ≥ 0 or of `loss_mask`, whichever comes first. Leave it out if it does not mark the prompt.
+   */
   readonly versions?: T | null | undefined;
   /** `[B]` or `[B, 1]`: the score of the sequence; or `[B, L]`, scores of tokens. */
   readonly rewards?: T | null | undefined;

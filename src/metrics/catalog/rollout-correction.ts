@@ -240,7 +240,9 @@ const rejection: readonly FamilyEntry[] = [
       reduction: 'fraction',
       range: SHARE,
       formula:
-        side === 'high' ? 'above the upper threshold' : 'below the lower threshold, which k1 alone has',
+        side === 'high'
+          ? 'above the upper threshold; those of k1 bound exp(k) = π_rollout / π_train'
+          : 'below the lower threshold, which k1 alone has, of exp(k) = π_rollout / π_train',
       undefinedWhen: NO_TOKEN,
     }),
   ),
