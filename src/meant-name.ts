@@ -17,8 +17,13 @@ export function meantName(misspelt: string, known: readonly string[]): string | 
   return nearest.distance <= most && shorter > 2 ? nearest.name : undefined;
 }
 
+/** Of flags the word alone, and trainers' two words for one bound as one. */
 function lettersOf(name: string): string {
-  return name.toLowerCase().replace(/[^a-z0-9]/g, '');
+  return name
+    .toLowerCase()
+    .replace(/[^a-z0-9]/g, '')
+    .replace(/^is(?=[a-z]{4})/, '')
+    .replace('cliprange', 'clipratio');
 }
 
 /** Letters to insert, remove, replace or swap with their neighbour until `a` is `b` (optimal string alignment). */

@@ -32,9 +32,13 @@ export const demoCommand: CommandModule<object, DemoArguments> = {
       .option('all', { type: 'boolean', default: false, describe: 'Print all metrics of the last step' })
       .check(({ steps, seed }) => {
         if (steps !== undefined && (!Number.isInteger(steps) || steps < 1))
-          throw new Error('--steps must be a whole number of at least 1');
+          throw new Error(
+            `--steps must be a whole number of at least 1, got ${Number.isNaN(steps) ? 'what is no number' : String(steps)}`,
+          );
         if (!Number.isInteger(seed) || seed < 0)
-          throw new Error('--seed must be a whole number of at least 0');
+          throw new Error(
+            `--seed must be a whole number of at least 0, got ${Number.isNaN(seed) ? 'what is no number' : String(seed)}`,
+          );
         return true;
       }),
   handler: async ({ steps, backend, seed, out, all }) => {

@@ -52,11 +52,13 @@ export async function runCli(words: readonly string[]): Promise<number> {
     .help()
     .wrap(Math.min(100, process.stdout.columns || 100))
     .exitProcess(false)
-    .fail((message: string | null, error?: Error) => {
+    .fail((message: string | null, error: Error | undefined, usage: unknown) => {
       // There is a message only where the command line does not fit; what a command throws comes without.
       if (message === null && error !== undefined) throw error;
       const isNameless = message === NAMELESS;
-      throw new UsageError((isNameless ? unknownOption(words) : undefined) ?? message ?? 'Unknown error.');
+      throw new UsageError(
+        (isNameless ? unknownOption(words) : undefined) ?? withMeant(message, usage) ?? 'Unknown error.',
+      );
     });
   try {
     const option = behind.find((word) => word.startsWith('-'));
@@ -102,6 +104,15 @@ function unknownOption(words: readonly string[]): string | undefined {
   if (unknown === undefined) return undefined;
   const meant = meantName(unknown, generalOptions);
   return `Unknown argument: ${unknown}${meant === undefined ? '' : `\nDid you mean --${meant}?`}`;
+}
+
+/** What yargs says of an unknown option, with the one of the command that is meant. */
+function withMeant(message: string | null, usage: unknown): string | undefined {
+  const unknown = /^Unknown argument: (\S+)$/.exec(message ?? '')?.[1];
+  if (unknown === undefined) return message ?? undefined;
+  const described = (usage as { getDescriptions?: () => object }).getDescriptions?.() ?? {};
+  const meant = meantName(unknown, Object.keys(described));
+  return `${message!}${meant === undefined ? '' : `\nDid you mean --${meant}?`}`;
 }
 
 /** A command line that does not fit. */

@@ -3,6 +3,7 @@
  */
 import { kindOf } from '../arguments.js';
 import { MissingInputError, ReleasedError } from '../errors.js';
+import { meantName } from '../meant-name.js';
 import { type BoundMask, type HeldMask, MaskQueue } from './mask-queue.js';
 import { fullKey } from './scope.js';
 
@@ -11,6 +12,13 @@ export type TakenMasks = ReadonlyMap<string, MaskQueue>;
 
 /** Names that a message lists. */
 const MOST_NAMED = 10;
+/** Letters that a message shows of a name. */
+const MOST_SHOWN = 60;
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, MOST_NAMED).map((name) => `'${name}'`);
+  return `${shown.join(', ')}${names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : ''}`;
+}
 
 export class Denominators {
   #queues = new Map<string, MaskQueue>();
@@ -43,14 +51,25 @@ export class Denominators {
     const key = typeof name === 'string' ? fullKey(path, name) : undefined;
     const queue = key === undefined ? undefined : this.#queues.get(key);
     if (key !== undefined && queue !== undefined) return { denominator: key, queue };
-    const known = [...this.#queues.keys()].slice(0, MOST_NAMED).map((recorded) => `'${recorded}'`);
-    const more = this.#queues.size > MOST_NAMED ? ` and ${this.#queues.size - MOST_NAMED} more` : '';
+    const prefix = fullKey(path, '');
+    const all = [...this.#queues.keys()];
+    // As they are typed in this scope.
+    const here = all
+      .filter((recorded) => recorded.startsWith(prefix))
+      .map((recorded) => recorded.slice(prefix.length));
+    const elsewhere = all.filter((recorded) => !recorded.startsWith(prefix));
+    const known = [
+      ...(here.length > 0 ? [`${listed(here)} in this scope`] : []),
+      ...(elsewhere.length > 0 ? [`${listed(elsewhere)} elsewhere`] : []),
+    ];
+    const meant = typeof name === 'string' ? meantName(name, here) : undefined;
     throw new MissingInputError({
       where: 'stat',
       input: 'denominator',
       expected: `the name of a denominator recorded in scope '${path}'`,
-      received: `${kindOf(key ?? name)}, while ${known.length > 0 ? known.join(', ') : 'no key'}${more} is known`,
+      received: `${typeof name === 'string' ? `'${name.slice(0, MOST_SHOWN)}'` : kindOf(name)}, while ${known.length > 0 ? known.join(' and ') : 'no key'} is known`,
       remedy:
+        (meant === undefined ? '' : `did you mean '${meant}'? `) +
         'record the mask with denominator() in the same scope first, or keep the handle that it returns',
     });
   }

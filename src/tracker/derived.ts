@@ -7,6 +7,8 @@
 import { assertFunction, kindOf, messageOf } from '../arguments.js';
 import { KeyConflictError, ValueError } from '../errors.js';
 
+import { Told, warn } from '../warning.js';
+
 /** A metric that is computed from exported numbers; made by `derive`, `ratio` or `perplexity`. */
 export class Derivation {
   /** Exported names; the key of an `avg_min_max` stat means its average. */
@@ -80,14 +82,19 @@ export function assertDerivations(where: string, derived: object): void {
 }
 
 /**
- * Adds derived numbers to exported ones. A derivation may use what an earlier one has added.
+ * Adds derived numbers to exported ones. A derivation may use what an earlier one has added. A warning tells once of one
+ * of which some inputs are exported and others are not.
  *
  * @throws KeyConflictError for a name that is exported already; ValueError for a result that is no number
  */
 export function addDerived(numbers: Map<string, number>, derived: ReadonlyMap<string, Derivation>): void {
   for (const [name, { inputs, of }] of derived) {
     const given = inputs.map((input) => numbers.get(input) ?? numbers.get(`${input}/avg`));
-    if (!given.every((number) => number !== undefined)) continue;
+    if (!given.every((number) => number !== undefined)) {
+      const missing = inputs.filter((_, i) => given[i] === undefined);
+      if (missing.length < inputs.length) tellMissing(name, missing);
+      continue;
+    }
     if (numbers.has(name)) {
       throw new KeyConflictError({
         where: 'export',
@@ -109,6 +116,18 @@ export function addDerived(numbers: Map<string, number>, derived: ReadonlyMap<st
     }
     numbers.set(name, result);
   }
+}
+
+const told = new Told();
+
+/** An input that is exported shows that the others were to be. */
+function tellMissing(name: string, missing: readonly string[]): void {
+  if (told.fresh([name]).length === 0) return;
+  warn(
+    'TENSORTALLY_DERIVED_INPUT',
+    `derived metric '${name}' is left out: its input ${missing.map((input) => `'${input}'`).join(', ')} is not exported, ` +
+      'while others of its inputs are; check the spelling, scopes included',
+  );
 }
 
 function computed(name: string, of: (...numbers: number[]) => number, given: readonly number[]): unknown {

@@ -53,7 +53,10 @@ function assertTensor(
 ): asserts value is Tensor {
   const expected = `a ${dtype} tensor`;
   if (!(value instanceof Tensor)) {
-    const remedy = 'pass a tf.Tensor, or leave the name out';
+    const remedy =
+      where === 'stat' && typeof value === 'number'
+        ? 'pass a tf.Tensor, or record the number with scalar()'
+        : 'pass a tf.Tensor, or leave the name out';
     throw new DtypeError({ where, input: name, expected, received: kindOf(value), remedy });
   }
   assertNumericTensor(where, name, value);

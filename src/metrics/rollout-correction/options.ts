@@ -229,7 +229,10 @@ function thresholdsOf({ where, as }: Place, names: readonly string[], threshold:
   throw new ValueError({
     where,
     input: `${as}.rolloutRsThreshold`,
-    expected: `one threshold, or ${names.length} separated by commas, one for each of ${names.join(', ')}`,
+    expected:
+      names.length === 1
+        ? `one threshold, for ${names[0]!}`
+        : `one threshold, or ${names.length} separated by commas, one for each of ${names.join(', ')}`,
     received: kindOf(threshold),
     remedy: "pass e.g. '0.5_2' for k1, '0.1' for k2 and k3",
   });

@@ -1,6 +1,7 @@
 /** The parts of a step's metrics: what each asks of the tensors of a batch, and what it makes of the answer. */
 import { assertOptions, kindOf } from '../../arguments.js';
 import { MissingInputError, ValueError } from '../../errors.js';
+import { meantName } from '../../meant-name.js';
 import type { MomentsTable } from '../../rows/index.js';
 import type { RolloutBatch } from '../batch.js';
 import {
@@ -160,6 +161,8 @@ export function assertStateOptions(where: string, options: StepStateOptions): vo
   // A hole in a list is passed over by `every`, and by nothing that looks for it.
   const list: readonly unknown[] | undefined = Array.isArray(families) ? Array.from(families) : undefined;
   if (list !== undefined && list.length > 0 && list.every(isKnown)) return;
+  const stranger = list?.find((family) => !isKnown(family));
+  const meant = typeof stranger === 'string' ? meantName(stranger, stepFamilies) : undefined;
   throw new ValueError({
     where,
     input: 'options.families',
@@ -170,7 +173,7 @@ export function assertStateOptions(where: string, options: StepStateOptions): vo
         : list.length === 0
           ? 'an empty list'
           : kindOf(list.find((family) => !isKnown(family))),
-    remedy: 'leave it out for all that the batch allows',
+    remedy: `${meant === undefined ? '' : `did you mean ${meant}? `}leave it out for all that the batch allows`,
   });
 }
 

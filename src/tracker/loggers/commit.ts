@@ -64,7 +64,7 @@ export function assertNumbers(where: string, data: Readonly<Record<string, numbe
       input: key,
       expected: 'a number',
       received: kindOf(value),
-      remedy: 'leave the key out',
+      remedy: kindOf(value) === 'a tensor' ? 'read it first: (await t.data())[0]' : 'leave the key out',
     });
   }
   return false;

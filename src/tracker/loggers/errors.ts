@@ -60,6 +60,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   EACCES: 'make the folder writable for this user, or choose another one',
   EPERM: 'make the folder writable for this user, or choose another one',
   EROFS: 'choose a folder on a writable file system',
+  ENOENT: 'a folder of the path could not be made: choose a path on a file system that takes new folders',
   EISDIR: 'choose a path that is not a folder',
   ENOTDIR: 'choose a path whose parents are all folders',
   ELOOP: 'choose a path without symbolic links',

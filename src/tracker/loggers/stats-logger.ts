@@ -4,6 +4,7 @@
 import { join, resolve } from 'node:path';
 import { assertNamed, assertOptions, kindOf, messageOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
+import { warn } from '../../warning.js';
 import { assertNumbers, assertWhole } from './commit.js';
 import { type ConsoleOptions, ConsoleWriter } from './console.js';
 import { Destination } from './destination.js';
@@ -59,6 +60,7 @@ export class StatsLogger {
   /** Where a loaded state lets the run go on, until the destinations are told. */
   #resumesFrom: number | undefined;
   #closed: Promise<void> | undefined;
+  #hasToldEmpty = false;
 
   private constructor(folder: string, writers: readonly StatsWriter[]) {
     this.folder = folder;
@@ -109,7 +111,7 @@ export class StatsLogger {
    *
    * The journal and the console have it when this returns, also where nobody awaits; other destinations get it later.
    * All destinations are tried. The step counts as committed even if some fail: writing it again would repeat it in
-   * the others.
+   * the others. A warning tells once of a commit without a number (`TENSORTALLY_EMPTY_COMMIT`).
    *
    * @param step within the epoch
    * @param globalStep grows from commit to commit; the first may be 0
@@ -141,12 +143,23 @@ export class StatsLogger {
       );
     }
     assertNumbers(where, data);
+    this.#tellEmpty(data);
     // A copy where the write may come later, when the caller has changed its record.
     const record = this.#destinations.every(({ keepsOrder }) => keepsOrder) ? data : { ...data };
     this.#lastCommitStep = globalStep;
     const from = this.#resumesFrom;
     this.#resumesFrom = undefined;
     return this.#each('commit', (destination) => destination.write(globalStep, record, point, from));
+  }
+
+  #tellEmpty(data: Readonly<Record<string, number>>): void {
+    if (this.#hasToldEmpty || Object.keys(data).length > 0) return;
+    this.#hasToldEmpty = true;
+    warn(
+      'TENSORTALLY_EMPTY_COMMIT',
+      'StatsLogger.commit: a commit holds no number; a promise that is spread is such a record, so write ' +
+        '{ ...(await computeStepMetrics(batch)) }',
+    );
   }
 
   /** What to save with a checkpoint. */

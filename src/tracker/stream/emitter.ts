@@ -176,7 +176,7 @@ export class StreamEmitter {
         input: 'collected',
         expected: 'a list of { key, reduction, row }',
         received: kindOf(collected),
-        remedy: 'pass what rows() of a StreamIngest returned',
+        remedy: 'pass what rows() of a StreamIngest, or await tracker.rows() of a StatsTracker, returned',
       });
     }
     const rows = [...collected];
