@@ -11,6 +11,7 @@ import { MissingInputError, ShapeError, ValueError } from '../../errors.js';
 import { type NamedTensor, assertNumericTensor } from '../../kernels/residency.js';
 import { selectionOf, tidyWhere } from '../../kernels/resident-ops.js';
 import { meantName } from '../../meant-name.js';
+import { Told, warn } from '../../warning.js';
 import { type RolloutBatch, assertBatch } from '../batch.js';
 
 /** Columns of a trajectory: place t is about token t. */
@@ -23,7 +24,8 @@ interface TrajectoryColumns<T> {
   readonly logprobs?: T | null | undefined;
   /**
    * `[B, L]`: version of the policy that generated the token, from 0; −1 on tokens of the prompt and of the environment. A response
-   * begins at its first token of `versions` ≥ 0 or of `loss_mask`, whichever comes first. Leave it out if it does not mark the prompt.
+   * begins at its first token of `versions` ≥ 0 or of `loss_mask`, whichever comes first. Leave it out if it does not mark the prompt: on `cpu` and `wasm` a warning tells once of
+   * rows that have no prompt by it, and of which `loss_mask` leaves out the beginning (`TENSORTALLY_AREAL_VERSIONS`).
    */
   readonly versions?: T | null | undefined;
   /** `[B]` or `[B, 1]`: the score of the sequence; or `[B, L]`, scores of tokens. */
@@ -260,7 +262,23 @@ function lengthsOf(given: Given, isRolled: boolean): { promptLength: tf.Tensor; 
   const start = byVersion ? tf.minimum(byLoss, byVersion) : byLoss;
   const count = (selected: tf.Tensor): tf.Tensor => tf.sum(tf.cast(selected, 'int32'), 1);
   const promptLength = count(tf.logicalAnd(attended, tf.less(places, start)));
+  if (byVersion)
+    tellContradiction(tf.logicalAnd(tf.less(byVersion, byLoss), tf.less(byLoss, cols)), promptLength);
   return { promptLength, responseLength: tf.sub(count(attended), promptLength) };
+}
+
+const told = new Told();
+
+/** Rows without a prompt by their versions, of which `loss_mask` leaves out the beginning; looked for where it costs no transfer. */
+function tellContradiction(startsLater: tf.Tensor, promptLength: tf.Tensor): void {
+  if (!['cpu', 'wasm'].includes(tf.getBackend())) return;
+  const rows = tf.logicalAnd(tf.reshape(startsLater, promptLength.shape), tf.equal(promptLength, 0));
+  if (!rows.dataSync().some(Boolean) || told.fresh(['versions']).length === 0) return;
+  warn(
+    'TENSORTALLY_AREAL_VERSIONS',
+    `${WHERE}: versions say of every token of a row that the policy generated it, and loss_mask leaves out its beginning; ` +
+      'put -1 on the tokens of the prompt, or leave versions out',
+  );
 }
 
 /** `[B, L]`: scores of sequences on their last tokens. */
