@@ -10,7 +10,7 @@
 
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 
-import { backendNames } from './src/kernels/backend-names.js';
+import { backendNames } from './src/kernels/backends/names.js';
 import { chooseBackends } from './test/support/backend-probes.js';
 
 /** Probing loads native code; a run that asks for the unit project alone does not need it. */

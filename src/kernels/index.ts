@@ -1,5 +1,5 @@
 /** Public operations on tensors, and the backends that run them. */
-export { backendNames, type BackendName } from './backend-names.js';
+export { backendNames, type BackendName } from './backends/names.js';
 export {
   backendReport,
   initBackend,
@@ -7,7 +7,7 @@ export {
   type BackendChoice,
   type BackendReport,
   type KernelKind,
-} from './backends.js';
+} from './backends/start.js';
 export { Pending, collect } from './collect.js';
 export * as expression from './expression.js';
 export type { Expression, Operand } from './expression.js';

@@ -7,8 +7,7 @@
 import * as tf from '@tensorflow/tfjs-core';
 import { kindOf } from '../arguments.js';
 import { BackendError, DisposedTensorError, DtypeError, MissingInputError } from '../errors.js';
-import type { BackendName } from './backend-names.js';
-import { assertSound } from './webgpu-faults.js';
+import { assertSound } from './webgpu/faults.js';
 
 /** A named input of a public function: the name is what error messages call it. */
 export interface NamedTensor {
@@ -111,29 +110,6 @@ export function commonBackend(where: string, tensors: readonly NamedTensor[]): R
   }
   for (const { name, tensor } of tensors) assertSound(where, name, tensor.dataId);
   return { name: registeredName(backend), backend };
-}
-
-/**
- * The kernel of the one backend that holds all of `tensors`.
- *
- * @param kernels by the name of the backend whose tensors they read
- * @throws BackendError for tensors on two backends, or on one without a kernel
- */
-export function residentKernel<K>(
-  where: string,
-  kernels: Readonly<Record<BackendName, K>>,
-  tensors: readonly NamedTensor[],
-): { readonly kernel: K; readonly backend: tf.KernelBackend } {
-  const { name, backend } = commonBackend(where, tensors);
-  const kernel = Object.hasOwn(kernels, name) ? kernels[name as BackendName] : undefined;
-  if (kernel !== undefined) return { kernel, backend };
-  throw new BackendError({
-    where,
-    input: tensors[0]!.name,
-    expected: `a tensor on one of the backends ${Object.keys(kernels).join(', ')}`,
-    received: `one on "${name}"`,
-    remedy: 'choose a supported backend with initBackend() before the tensors are made',
-  });
 }
 
 /** A second handle on a tensor's data: no copy, independent of the caller's `dispose()` and of `tf.tidy`. */

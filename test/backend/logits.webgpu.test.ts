@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import { BackendError } from '../../src/errors.js';
 import { logitsStatistics, maskedMoments } from '../../src/kernels/index.js';
-import { type Launch, webGpuDevice } from '../../src/kernels/webgpu-device.js';
+import { type Launch, webGpuDevice } from '../../src/kernels/webgpu/device.js';
 import { testBackend } from '../support/backend.js';
 import { alive } from '../support/leaks.js';
 import { expectReference, normalCase, numbersOf, statisticsOf, tensorsOf } from '../support/logits-cases.js';

@@ -14,7 +14,7 @@ import {
   maskedMoments,
 } from '../../src/kernels/index.js';
 import { denseWindow, passTables } from '../../src/kernels/moments/pass.js';
-import { webGpuDevice } from '../../src/kernels/webgpu-device.js';
+import { webGpuDevice } from '../../src/kernels/webgpu/device.js';
 import { testBackend } from '../support/backend.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import { normal, seeded } from '../support/random.js';

@@ -8,7 +8,7 @@
 
 import { spawnSync } from 'node:child_process';
 
-import { backendNames, type BackendName } from '../../src/kernels/backend-names.js';
+import { backendNames, type BackendName } from '../../src/kernels/backends/names.js';
 
 const MARK = 'probe:';
 

@@ -10,7 +10,7 @@ import {
   linkRecordPath,
   loadTensorFlowBackend,
   type LinkRecord,
-} from '../../src/kernels/tensorflow-binding.js';
+} from '../../src/kernels/tensorflow/binding.js';
 import {
   bindingFile,
   installNodePackage,

@@ -8,13 +8,13 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { BackendError } from '../../errors.js';
-import { makeFolder } from '../../make-folder.js';
 import {
   bindingPath,
   linkFolder,
   linkRecordPath,
   type LinkRecord,
-} from '../../kernels/tensorflow-binding.js';
+} from '../../kernels/tensorflow/binding.js';
+import { makeFolder } from '../../make-folder.js';
 import { removeAbandoned } from './abandoned.js';
 import { fetchedMark } from './fetch-package.js';
 

@@ -8,7 +8,7 @@ import {
   findNodePackages,
   readLinkRecord,
   type LinkRecord,
-} from '../../kernels/tensorflow-binding.js';
+} from '../../kernels/tensorflow/binding.js';
 import {
   installBinding,
   makeWorkshop,

@@ -8,26 +8,13 @@ import * as tf from '@tensorflow/tfjs-core';
 import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
 import { Histogram } from '../../rows/index.js';
-import type { BackendName } from '../backend-names.js';
+import { residentBackend } from '../backends/table.js';
 import { Pending } from '../collect.js';
 import { CompactMask, type MaskTensor } from '../masks/compact-mask.js';
 import { assertTensors, isRecord } from '../moments/checks.js';
-import { type NamedTensor, residentKernel } from '../residency.js';
-import { cpuHistograms } from './cpu.js';
-import type { HistogramKernel } from './request.js';
-import { tensorflowHistograms } from './tensorflow.js';
-import { wasmHistograms } from './wasm.js';
-import { webgpuHistograms } from './webgpu.js';
+import type { NamedTensor } from '../residency.js';
 
 const WHERE = 'maskedHistograms';
-
-/** The kernels by the name of the backend whose tensors they read. */
-export const histogramKernels: Readonly<Record<BackendName, HistogramKernel>> = {
-  cpu: cpuHistograms,
-  wasm: wasmHistograms,
-  webgpu: webgpuHistograms,
-  tensorflow: tensorflowHistograms,
-};
 
 /**
  * Histograms of the elements that a mask selects, made on the device.
@@ -88,7 +75,7 @@ function launchHistograms(
     mask instanceof CompactMask
       ? mask.stored(WHERE, 'mask')
       : mask && ({ tensor: mask, form: 'elements' } as const);
-  const { kernel, backend } = residentKernel(WHERE, histogramKernels, [
+  const { kernels, backend } = residentBackend(WHERE, [
     ...named,
     ...(selection ? [{ name: 'mask', tensor: selection.tensor }] : []),
   ]);
@@ -97,6 +84,6 @@ function launchHistograms(
     size === 0
       ? // Nothing to count is nothing to launch: devices refuse empty buffers.
         Pending.of(named.map(() => Histogram.empty))
-      : kernel({ backend, size, values: named.map(({ tensor }) => tensor), mask: selection });
+      : kernels.histograms({ backend, size, values: named.map(({ tensor }) => tensor), mask: selection });
   return histograms.map((all) => Object.fromEntries(named.map(({ name }, i) => [name, all[i]!])));
 }

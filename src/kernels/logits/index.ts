@@ -4,14 +4,9 @@
  * The public operation. What it refuses is in checks.ts; the mathematics, in float64, in reference.ts.
  */
 import * as tf from '@tensorflow/tfjs-core';
-import type { BackendName } from '../backend-names.js';
-import { residentKernel } from '../residency.js';
+import { residentBackend } from '../backends/table.js';
 import { WHERE, assertOptions, assertTensors, warnOfGradient } from './checks.js';
-import { cpuLogits } from './cpu.js';
-import { type LogitsKernel, type PerStatistic, perStatistic } from './request.js';
-import { tensorflowLogits } from './tensorflow.js';
-import { wasmLogits } from './wasm.js';
-import { webgpuLogits } from './webgpu.js';
+import { type PerStatistic, perStatistic } from './request.js';
 
 /** Options of `logitsStatistics`. */
 export interface LogitsStatisticsOptions {
@@ -30,14 +25,6 @@ export interface LogitsStatistics {
   /** The largest π; from 1/V to 1. */
   readonly maxProb: tf.Tensor;
 }
-
-/** The kernels by the name of the backend whose tensors they read. */
-export const logitsKernels: Readonly<Record<BackendName, LogitsKernel>> = {
-  cpu: cpuLogits,
-  wasm: wasmLogits,
-  webgpu: webgpuLogits,
-  tensorflow: tensorflowLogits,
-};
 
 /**
  * Log-probability of the label, entropy, Σπ² and largest probability of π = softmax(logits / temperature), per row.
@@ -78,7 +65,7 @@ export function logitsStatistics(
   assertOptions(options);
   assertTensors(logits, labels);
   warnOfGradient();
-  const { kernel, backend } = residentKernel(WHERE, logitsKernels, [
+  const { kernels, backend } = residentBackend(WHERE, [
     { name: 'logits', tensor: logits },
     { name: 'labels', tensor: labels },
   ]);
@@ -91,7 +78,7 @@ export function logitsStatistics(
           shape,
           dtype: 'float32' as const,
         }))
-      : kernel({
+      : kernels.logits({
           backend,
           rows,
           cols: logits.shape.at(-1)!,

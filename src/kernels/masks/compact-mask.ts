@@ -8,7 +8,7 @@ import type * as tf from '@tensorflow/tfjs-core';
 import { ReleasedError } from '../../errors.js';
 import { recognizeAcrossCopies } from '../../process-wide.js';
 import { type RetainedTensor, assertNumericTensor, hasBackend } from '../residency.js';
-import { assertSound } from '../webgpu-faults.js';
+import { assertSound } from '../webgpu/faults.js';
 import type { MaskForm } from './forms.js';
 
 /** What a compact mask is made of. */

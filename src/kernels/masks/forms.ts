@@ -1,5 +1,5 @@
 /** What masks are made of in memory, and how to find one's way in it. */
-import type { HostArray } from '../host-arrays.js';
+import type { HostArray } from '../host/arrays.js';
 
 /**
  * What the tensor of a mask holds:

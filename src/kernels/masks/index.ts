@@ -1,26 +1,13 @@
 /** Compact masks: a mask that many passes share, brought once into the form that they read fastest. */
 import type * as tf from '@tensorflow/tfjs-core';
-import type { BackendName } from '../backend-names.js';
-import { cpuHost, wasmHost } from '../hosts.js';
+import { residentBackend } from '../backends/table.js';
 import { assertRank } from '../moments/checks.js';
-import { assertNumericTensor, residentKernel } from '../residency.js';
+import { assertNumericTensor } from '../residency.js';
 import { CompactMask } from './compact-mask.js';
-import { hostMask } from './host.js';
-import type { MaskKernel } from './request.js';
-import { tensorflowMask } from './tensorflow.js';
-import { webgpuMask } from './webgpu.js';
 
 export { CompactMask, type MaskTensor } from './compact-mask.js';
 
 const WHERE = 'compactMask';
-
-/** The kernels by the name of the backend whose tensors they read. */
-const maskKernels: Readonly<Record<BackendName, MaskKernel>> = {
-  cpu: hostMask(cpuHost),
-  wasm: hostMask(wasmHost),
-  webgpu: webgpuMask,
-  tensorflow: tensorflowMask,
-};
 
 /**
  * Holds a mask that several passes are to use, in as few bytes as they need: runs of selected elements or one bit per
@@ -42,6 +29,6 @@ export function compactMask(mask: tf.Tensor): CompactMask {
   assertNumericTensor(WHERE, 'mask', mask);
   const named = { name: 'mask', tensor: mask };
   assertRank(WHERE, named);
-  const { kernel, backend } = residentKernel(WHERE, maskKernels, [named]);
-  return new CompactMask([...mask.shape], kernel(backend, mask));
+  const { kernels, backend } = residentBackend(WHERE, [named]);
+  return new CompactMask([...mask.shape], kernels.masks(backend, mask));
 }

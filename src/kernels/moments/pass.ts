@@ -6,25 +6,13 @@
  */
 import * as tf from '@tensorflow/tfjs-core';
 import { repeatRow, MomentsTable } from '../../rows/index.js';
-import type { BackendName } from '../backend-names.js';
+import { residentBackend } from '../backends/table.js';
 import { Pending } from '../collect.js';
 import { type Expression, evaluate } from '../expression.js';
 import { CompactMask, type MaskTensor } from '../masks/compact-mask.js';
 import { compile, programInputs } from '../program.js';
-import { type NamedTensor, residentKernel } from '../residency.js';
-import { cpuMoments } from './cpu.js';
-import type { ChannelRequest, MatrixView, MomentsKernel, MomentsRequest } from './request.js';
-import { tensorflowMoments } from './tensorflow.js';
-import { wasmMoments } from './wasm.js';
-import { webgpuMoments } from './webgpu.js';
-
-/** The kernels by the name of the backend whose tensors they read. */
-export const momentsKernels: Readonly<Record<BackendName, MomentsKernel>> = {
-  cpu: cpuMoments,
-  wasm: wasmMoments,
-  webgpu: webgpuMoments,
-  tensorflow: tensorflowMoments,
-};
+import type { NamedTensor } from '../residency.js';
+import type { ChannelRequest, MatrixView, MomentsRequest } from './request.js';
 
 /** A tensor seen as a matrix with the rows and columns of the pass; nothing is copied. */
 export type MatrixWindow = MatrixView<tf.Tensor>;
@@ -155,11 +143,11 @@ function launch(
   named: readonly NamedTensor[],
   request: Omit<MomentsRequest, 'backend'>,
 ): Pending<readonly MomentsTable[]> {
-  const { kernel, backend } = residentKernel(where, momentsKernels, named);
+  const { kernels, backend } = residentBackend(where, named);
   const { rows, cols, channels } = request;
   // Nothing to reduce is nothing to launch: devices refuse empty buffers.
   if (rows === 0 || cols === 0) return Pending.of(channels.map(() => new MomentsTable(rows)));
-  return kernel({ backend, ...request });
+  return kernels.moments({ backend, ...request });
 }
 
 /** The channels without repetition, and where each of those that were asked for is among them. */

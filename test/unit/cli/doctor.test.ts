@@ -6,7 +6,7 @@ import { diagnose, observe } from '../../../src/cli/doctor/diagnosis.js';
 import { examine, type Examination } from '../../../src/cli/doctor/examination.js';
 import { compareMoments } from '../../../src/cli/doctor/self-check.js';
 import type { BackendName, BackendReport } from '../../../src/kernels/index.js';
-import type { TensorFlowBinding } from '../../../src/kernels/tensorflow-binding.js';
+import type { TensorFlowBinding } from '../../../src/kernels/tensorflow/binding.js';
 import { temporaryFolder, writeFiles } from './fake-installation.js';
 
 const absent: TensorFlowBinding = { state: 'absent', detail: 'It is not installed.', remedy: 'install it' };

@@ -2,10 +2,10 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { linkTensorFlow } from '../../../src/cli/link/link.js';
-import { withWriteAccess } from '../../../src/cli/link/binding-files.js';
 import { summary } from '../../../src/cli/link-tensorflow.js';
-import { linkFolder } from '../../../src/kernels/tensorflow-binding.js';
+import { withWriteAccess } from '../../../src/cli/link/binding-files.js';
+import { linkTensorFlow } from '../../../src/cli/link/link.js';
+import { linkFolder } from '../../../src/kernels/tensorflow/binding.js';
 import {
   fakeMachine,
   installNodePackage,

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { expect } from 'vitest';
 import { BackendError } from '../../../src/errors.js';
-import { inspectTensorFlowBinding } from '../../../src/kernels/tensorflow-binding.js';
+import { inspectTensorFlowBinding } from '../../../src/kernels/tensorflow/binding.js';
 import {
   bindingFile,
   fakeMachine,

@@ -2,9 +2,9 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { linkTensorFlow, unlinkTensorFlow } from '../../../src/cli/link/link.js';
 import { undone } from '../../../src/cli/link-tensorflow.js';
-import { linkFolder } from '../../../src/kernels/tensorflow-binding.js';
+import { linkTensorFlow, unlinkTensorFlow } from '../../../src/cli/link/link.js';
+import { linkFolder } from '../../../src/kernels/tensorflow/binding.js';
 import { bindingFile, officialBinding, outcome, textOf, writeFiles } from './fake-installation.js';
 import { scene, sceneWithoutPackage, type Scene } from './scene.js';
 

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { findPythonTensorFlow } from '../../../src/cli/link/python-tensorflow.js';
 import { type RunCommand, runCommand, trustedEnvironment } from '../../../src/cli/link/run-command.js';
 import { BackendError } from '../../../src/errors.js';
-import { findNodePackages } from '../../../src/kernels/tensorflow-binding.js';
+import { findNodePackages } from '../../../src/kernels/tensorflow/binding.js';
 import { compiledPackage, runNode } from '../../support/compiled.js';
 import { installNodePackage, temporaryFolder, textOf, writeFiles } from './fake-installation.js';
 

@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import { expect, test } from 'vitest';
 
 import { initBackend, maskedMoments } from '../../../src/kernels/index.js';
-import { missingTrainingKernels } from '../../../src/kernels/training-kernels.js';
+import { missingTrainingKernels } from '../../../src/kernels/backends/training-kernels.js';
 
 /** Leaves no backend active, without removing any. */
 function deactivate(): void {

@@ -1,8 +1,8 @@
 /** The order in which `initBackend('auto')` takes what a machine has. */
 import { expect, test } from 'vitest';
 
-import type { BackendName } from '../../../src/kernels/backend-names.js';
-import { type BackendChoice, bestBackend } from '../../../src/kernels/backends.js';
+import type { BackendName } from '../../../src/kernels/backends/names.js';
+import { type BackendChoice, bestBackend } from '../../../src/kernels/backends/start.js';
 
 type Machine = Readonly<Partial<Record<BackendName, 'gpu' | 'cpu'>>>;
 

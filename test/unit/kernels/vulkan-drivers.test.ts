@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 
-import { mayHaveGpuDriver } from '../../../src/kernels/vulkan-drivers.js';
+import { mayHaveGpuDriver } from '../../../src/kernels/webgpu/vulkan-drivers.js';
 
 /** An environment whose own search folders are empty; the system's folders stay what they are. */
 function bare(): Record<string, string> & { HOME: string } {

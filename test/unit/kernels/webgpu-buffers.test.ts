@@ -1,9 +1,9 @@
 /** What is kept on a GPU for the next launch: bounded, and forgotten after a fault. */
 import { describe, expect, test } from 'vitest';
 
-import { BufferPool } from '../../../src/kernels/webgpu-buffers.js';
-import type { GpuBuffer } from '../../../src/kernels/webgpu-internals.js';
-import { RecentMap } from '../../../src/kernels/webgpu-launch.js';
+import { BufferPool } from '../../../src/kernels/webgpu/buffers.js';
+import type { GpuBuffer } from '../../../src/kernels/webgpu/internals.js';
+import { RecentMap } from '../../../src/kernels/webgpu/launch.js';
 
 function countingPool(): { pool: BufferPool; made: GpuBuffer[]; destroyed: GpuBuffer[] } {
   const made: GpuBuffer[] = [];

@@ -11,8 +11,8 @@ import {
   subtract,
 } from '../../../src/kernels/expression.js';
 import { expressionOf } from '../../../src/kernels/expression.js';
-import { lowerToWgsl } from '../../../src/kernels/lowering/wgsl.js';
-import { functionsText } from '../../../src/kernels/lowering/wgsl-functions.js';
+import { lowerToWgsl } from '../../../src/kernels/webgpu/wgsl.js';
+import { functionsText } from '../../../src/kernels/webgpu/wgsl-functions.js';
 import { compile } from '../../../src/kernels/program.js';
 
 function lowered(...expressions: Operand[]): ReturnType<typeof lowerToWgsl> {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { type BinaryOp, type UnaryOp, binaryOps, unaryOps } from '../../../src/kernels/expression.js';
-import { type Operand, computation } from '../../../src/kernels/lowering/tiles.js';
+import { type Operand, computation } from '../../../src/kernels/host/moments/tiles.js';
 import type { Operation } from '../../../src/kernels/program.js';
 import { seeded } from '../../support/random.js';
 import { TestMemory } from './memory.js';

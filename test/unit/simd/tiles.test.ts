@@ -15,7 +15,12 @@ import {
   square,
   subtract,
 } from '../../../src/kernels/expression.js';
-import { type InputKind, type Place, type TilePlan, planTiles } from '../../../src/kernels/lowering/tiles.js';
+import {
+  type InputKind,
+  type Place,
+  type TilePlan,
+  planTiles,
+} from '../../../src/kernels/host/moments/tiles.js';
 import { compile } from '../../../src/kernels/program.js';
 import { runsOf } from '../../support/long.js';
 
