@@ -36,7 +36,7 @@ test('initBackend loads no node package of the working directory or of a folder 
   const { stdout } = runNode(
     `
         import { probeBackends } from 'tensortally/kernels';
-        import { inspectTensorFlowBinding } from '${path.join(compiledPackage(), 'src/kernels/tensorflow-binding.js')}';
+        import { inspectTensorFlowBinding } from '${path.join(compiledPackage(), 'src/kernels/tensorflow/binding.js')}';
         await probeBackends();
         console.log(inspectTensorFlowBinding().directory ?? 'none');
         process.exit();
