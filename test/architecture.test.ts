@@ -219,6 +219,13 @@ describe('files', () => {
     expect(long).toEqual([]);
   });
 
+  test('are at most a dozen in a folder of src', () => {
+    const folders = [...new Set(sources.map((file) => path.posix.dirname(file)))];
+    const filesIn = (folder: string): number =>
+      sources.filter((file) => path.posix.dirname(file) === folder).length;
+    expect(folders.filter((folder) => filesIn(folder) > 12)).toEqual([]);
+  });
+
   test('say what they are in a header comment', () => {
     // The files in examples/docs are the blocks of a document, which says what they are.
     const own = files.filter((file) => !file.startsWith('examples/docs/'));

@@ -1,7 +1,7 @@
 /** `stream`: a controller merges what thousands of rollout workers have recorded since the last step. */
 import { type KeyDefinition, StreamIngest, encodeDelta } from '../../src/index.js';
 import { MomentsTable, emptyRow, liftRow, mergeRows } from '../../src/kernels/index.js';
-import { schemaFingerprint } from '../../src/tracker/stream/delta.js';
+import { schemaFingerprint } from '../../src/tracker/stream/wire/delta.js';
 import type { Numbers } from '../agreement.js';
 import { type Random, seeded } from '../inputs.js';
 import type { Scenario, Size, Work } from '../scenario.js';

@@ -6,9 +6,14 @@ import { constant, input, subtract } from '../kernels/expression.js';
 import { Pending, RowMoments } from '../kernels/index.js';
 import type { MatrixWindow } from '../kernels/moments/pass.js';
 import { Moments, type MomentsTable } from '../rows/index.js';
-import { type ResponseField, type RolloutBatch, assertBatch, isOneStep, missingTensor } from './batch.js';
-import { type NamedMask, withExistingTokens } from './existing-tokens.js';
-import { explainedVariance } from './explained-variance.js';
+import {
+  type ResponseField,
+  type RolloutBatch,
+  assertBatch,
+  isOneStep,
+  missingTensor,
+} from './batch/batch.js';
+import { type NamedMask, withExistingTokens } from './batch/existing-tokens.js';
 import {
   type KnownLengths,
   type LengthsSource,
@@ -16,11 +21,12 @@ import {
   lengthsSource,
   rowFacts,
   runWithLengths,
-} from './lengths.js';
+} from './batch/lengths.js';
+import { responseTokens } from './batch/response-windows.js';
+import { explainedVariance } from './numbers/explained-variance.js';
+import { type Metrics, fraction, meanMaxMin, momentsOf } from './numbers/statistics.js';
 import { type MissingInput, type PartialPlan, type Plan, type PlanChannel, plan, wholePlan } from './plan.js';
-import { responseTokens } from './response-windows.js';
 import { type Semantics, assertSemantics, usesLengthColumns } from './semantics.js';
-import { type Metrics, fraction, meanMaxMin, momentsOf } from './statistics.js';
 
 /** What ends a response that does not end by itself; clip ratios are measured against it. */
 export interface LengthCaps {

@@ -10,12 +10,12 @@ import { DtypeError, ShapeError, ValueError } from '../errors.js';
 import { abs, constant, input } from '../kernels/expression.js';
 import { Pending, RowMoments } from '../kernels/index.js';
 import { Moments, type MomentsRow, emptyRow, liftRow, mergeRows, type MomentsTable } from '../rows/index.js';
-import { type RolloutBatch, assertBatch, isOneStep, missingTensor } from './batch.js';
-import { type NamedMask, withExistingTokens } from './existing-tokens.js';
+import { type RolloutBatch, assertBatch, isOneStep, missingTensor } from './batch/batch.js';
+import { type NamedMask, withExistingTokens } from './batch/existing-tokens.js';
+import { batchShape, requireResponseTokens } from './batch/response-windows.js';
+import { isOneNumber } from './numbers/rounding.js';
+import { type Metrics, meanMaxMin, momentsOf } from './numbers/statistics.js';
 import { type MissingInput, type PartialPlan, type PlanChannel, plan, runPlans, wholePlan } from './plan.js';
-import { batchShape, requireResponseTokens } from './response-windows.js';
-import { isOneNumber } from './rounding.js';
-import { type Metrics, meanMaxMin, momentsOf } from './statistics.js';
 
 /** What names a group: verl's `uid` of the prompt, or a number. */
 export type GroupId = string | number;

@@ -4,8 +4,8 @@ import { assertOptions, kindOf } from '../arguments.js';
 import { DtypeError, MissingInputError, ShapeError, ValueError } from '../errors.js';
 import { assertNumericTensor, commonBackend } from '../kernels/residency.js';
 import { selectionOf, tidyWhere } from '../kernels/resident-ops.js';
-import { columnsOf } from './batch.js';
-import { type Metrics, momentsOf, total } from './statistics.js';
+import { columnsOf } from './batch/batch.js';
+import { type Metrics, momentsOf, total } from './numbers/statistics.js';
 
 /** Options of `computeMoeMetrics`. */
 export interface MoeMetricsOptions {

@@ -16,7 +16,7 @@ import {
 } from '../kernels/moments/pass.js';
 import { isDense } from '../kernels/moments/request.js';
 import type { MomentsTable } from '../rows/index.js';
-import { RESPONSE_TENSORS } from './batch.js';
+import { RESPONSE_TENSORS } from './batch/batch.js';
 
 /** One row per row of the batch for every channel of a plan. */
 export type PlanTables<K extends string> = Readonly<Record<K, MomentsTable>>;

@@ -21,11 +21,11 @@ import {
 } from '../kernels/expression.js';
 import { Pending } from '../kernels/index.js';
 import { Moments, type MomentsTable } from '../rows/index.js';
-import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from './batch.js';
+import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from './batch/batch.js';
+import { batchShape, requireResponseTokens } from './batch/response-windows.js';
+import type { Metrics } from './numbers/statistics.js';
 import { type Plan, type PlanChannel, plan, runPlans } from './plan.js';
-import { batchShape, requireResponseTokens } from './response-windows.js';
 import { type Semantics, assertSemantics } from './semantics.js';
-import type { Metrics } from './statistics.js';
 
 /** Options of `computeVarianceProxyMetrics` and `varianceProxies`. */
 export interface VarianceProxyOptions {

@@ -4,12 +4,12 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertFunction } from '../arguments.js';
 import { recognizeAcrossCopies } from '../process-wide.js';
-import { DenominatorHandle } from './denominator-handle.js';
-import { timingPrefix } from './export.js';
-import type { Ledger } from './ledger.js';
-import type { ScalarOptions } from './numbers.js';
+import { timingPrefix } from './export/export.js';
+import { DenominatorHandle } from './masks/denominator-handle.js';
+import type { Ledger } from './records/ledger.js';
+import type { ScalarOptions } from './records/numbers.js';
+import type { StatOptions } from './records/stat-call.js';
 import { type Scope, assertText, cleanName } from './scope.js';
-import type { StatOptions } from './stat-call.js';
 import { Stopwatch, during } from './timing.js';
 
 /**

@@ -14,8 +14,8 @@ export type {
   StatKey,
 } from './metric-schema.js';
 export { TrackerHandle } from './handle.js';
-export { DenominatorHandle } from './denominator-handle.js';
-export { derive, perplexity, ratio } from './derived.js';
+export { DenominatorHandle } from './masks/denominator-handle.js';
+export { derive, perplexity, ratio } from './export/derived.js';
 export {
   TrackerRegistry,
   child,
@@ -30,12 +30,12 @@ export {
   stat,
   timing,
 } from './registry.js';
-export type { Derivation } from './derived.js';
-export type { ExportOptions, RowsOptions } from './export.js';
-export type { StatOptions, StatReduction } from './stat-call.js';
+export type { Derivation } from './export/derived.js';
+export type { ExportOptions, RowsOptions } from './export/export.js';
+export type { StatOptions, StatReduction } from './records/stat-call.js';
 export type { TrackerMemory } from './memory.js';
-export type { ScalarOptions } from './numbers.js';
-export type { NonFiniteRule, ReduceType, ScalarReduceType, TensorReduceType } from './reduce-type.js';
+export type { ScalarOptions } from './records/numbers.js';
+export type { NonFiniteRule, ReduceType, ScalarReduceType, TensorReduceType } from './records/reduce-type.js';
 export type { ExportAllOptions } from './registry.js';
 export type { TrackerMode, TrackerOptions } from './settings.js';
 export type { Clock } from './timing.js';

@@ -1,7 +1,7 @@
 /** What a tracker holds on to, for people who look for growth. */
-import type { Segment } from './entry.js';
-import type { Launch } from './launch.js';
-import type { HeldMask } from './mask-queue.js';
+import type { HeldMask } from './masks/mask-queue.js';
+import type { Segment } from './records/entry.js';
+import type { Launch } from './records/launch.js';
 
 export interface TrackerMemory {
   /** Keys that are bound: recorded, or waiting in some window. */

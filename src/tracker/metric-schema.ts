@@ -8,7 +8,7 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertNamed, assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
 import { TrackerHandle } from './handle.js';
-import { nameTaken } from './key-book.js';
+import { nameTaken } from './records/key-book.js';
 import {
   type ExportedSuffix,
   type NonFiniteSuffix,
@@ -18,7 +18,7 @@ import {
   exportedNames,
   scalarReduceTypes,
   tensorReduceTypes,
-} from './reduce-type.js';
+} from './records/reduce-type.js';
 
 /** A stat: the key of its denominator in the same schema, and how it is reduced; default `avg_min_max`. */
 export interface StatDefinition {

@@ -4,9 +4,9 @@
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertOptions } from '../arguments.js';
 import { processWide } from '../process-wide.js';
-import type { DenominatorHandle } from './denominator-handle.js';
-import { byName } from './export-record.js';
-import { type ExportOptions, exportLedgers } from './export.js';
+import { byName } from './export/export-record.js';
+import { type ExportOptions, exportLedgers } from './export/export.js';
+import type { DenominatorHandle } from './masks/denominator-handle.js';
 import { cleanName } from './scope.js';
 import { type TrackerOptions, settingsOf } from './settings.js';
 import { StatsTracker, ledgerOf } from './tracker.js';

@@ -1,9 +1,9 @@
 /** What a tracker can be told when it is made: the options, their checks and their defaults. */
 import { assertOptions, kindOf } from '../arguments.js';
 import { ValueError } from '../errors.js';
-import { type Derivation, assertDerivations } from './derived.js';
-import { assertNonFiniteRule } from './inputs.js';
-import type { NonFiniteRule } from './reduce-type.js';
+import { type Derivation, assertDerivations } from './export/derived.js';
+import { assertNonFiniteRule } from './records/inputs.js';
+import type { NonFiniteRule } from './records/reduce-type.js';
 import { type Clock, monotonicClock } from './timing.js';
 
 /** How a tracker takes what does not add up; docs/decisions/0011-tracker-modes.md lists every case. */

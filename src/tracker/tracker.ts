@@ -2,13 +2,13 @@
  * The tracker: named denominators, stats and scalars of one process, reduced when they are recorded and exported as
  * one flat record of numbers.
  */
-import { exportLedgers, exportRows, type ExportOptions, type RowsOptions } from './export.js';
+import { exportLedgers, exportRows, type ExportOptions, type RowsOptions } from './export/export.js';
 import { TrackerHandle } from './handle.js';
-import { Ledger } from './ledger.js';
 import type { TrackerMemory } from './memory.js';
+import { Ledger } from './records/ledger.js';
 import { Scope, cleanName } from './scope.js';
 import { type TrackerOptions, settingsOf } from './settings.js';
-import type { StreamRow } from './stream/schema.js';
+import type { StreamRow } from './stream/wire/schema.js';
 
 /** The ledger behind a tracker, for exports over several trackers. Not part of the public interface. */
 export let ledgerOf: (tracker: StatsTracker) => Ledger;

@@ -14,8 +14,8 @@ import {
   momentsTables,
 } from '../../src/index.js';
 import { dataMetrics } from '../../src/metrics/data.js';
-import { throughputMetrics } from '../../src/metrics/throughput.js';
-import { timingMetrics } from '../../src/metrics/timing.js';
+import { throughputMetrics } from '../../src/metrics/time/throughput.js';
+import { timingMetrics } from '../../src/metrics/time/timing.js';
 import { testBackend } from '../support/backend.js';
 
 const backend = await testBackend();

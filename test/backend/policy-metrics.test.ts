@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 import { BackendError } from '../../src/errors.js';
 import { initBackend } from '../../src/kernels/index.js';
-import { klPlan } from '../../src/metrics/kl.js';
+import { klPlan } from '../../src/metrics/policy/kl.js';
 import {
   type LossAggMode,
   type Metrics,
@@ -17,7 +17,7 @@ import {
   semanticsNames,
 } from '../../src/metrics/index.js';
 import { runPlans } from '../../src/metrics/plan.js';
-import { policyPlan } from '../../src/metrics/policy.js';
+import { policyPlan } from '../../src/metrics/policy/policy.js';
 import { hasDevice, testBackend } from '../support/backend.js';
 import { expectNoLeaks } from '../support/leaks.js';
 import {

@@ -8,7 +8,7 @@ import { BackendError } from '../../src/errors.js';
 import { emptyRow, liftRow, mergeRows } from '../../src/kernels/index.js';
 import { Moments } from '../../src/rows/moments.js';
 import { StatsTracker } from '../../src/tracker/index.js';
-import { UnreadLaunches } from '../../src/tracker/launch.js';
+import { UnreadLaunches } from '../../src/tracker/records/launch.js';
 import { batches } from '../support/arbitraries.js';
 import { elsewhere, hasDevice, testBackend } from '../support/backend.js';
 import { expectContract } from '../support/contract.js';

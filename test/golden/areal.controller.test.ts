@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { Moments } from '../../src/rows/moments.js';
 import { type MomentsRow, emptyRow, mergeRows } from '../../src/rows/row.js';
-import { aggregateExports } from '../../src/tracker/aggregate-exports.js';
+import { aggregateExports } from '../../src/tracker/export/aggregate-exports.js';
 import { StreamEmitter } from '../../src/tracker/stream/emitter.js';
 import { InProcessTransport } from '../../src/tracker/stream/in-process-transport.js';
 import { StreamIngest } from '../../src/tracker/stream/ingest.js';

@@ -15,7 +15,7 @@ import { emptyRow, finiteMean, liftRow, mergeRows, type MomentsRow, repeatRow } 
 import { MomentsTable } from '../../src/rows/table.js';
 import { RowMoments } from '../../src/kernels/moments/row-moments.js';
 import { referenceMoments } from '../../src/kernels/moments/reference.js';
-import { momentsOf } from '../../src/metrics/statistics.js';
+import { momentsOf } from '../../src/metrics/numbers/statistics.js';
 import { anyValues, finiteValues } from '../support/arbitraries.js';
 import { fieldsOf } from '../support/contract.js';
 

@@ -12,7 +12,7 @@ import { type NamedTensor, assertNumericTensor } from '../../kernels/residency.j
 import { selectionOf, tidyWhere } from '../../kernels/resident-ops.js';
 import { meantName } from '../../meant-name.js';
 import { Told, warn } from '../../warning.js';
-import { type RolloutBatch, assertBatch } from '../batch.js';
+import { type RolloutBatch, assertBatch } from './batch.js';
 
 /** Columns of a trajectory: place t is about token t. */
 interface TrajectoryColumns<T> {

@@ -15,7 +15,7 @@ import {
   assertWidth,
   columnsOf,
   rowsOf,
-} from '../batch.js';
+} from './batch.js';
 import { WEIGHTS_AS_RETURNED } from './fields.js';
 import { UNREAD_LISTS, UNREAD_TENSORS } from './names.js';
 

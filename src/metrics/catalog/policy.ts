@@ -1,4 +1,5 @@
 /** Catalogue: what an update did to the policy, how noisy its gradient is, and what groups of rows teach. */
+import { klEstimatorNames } from '../policy/kl.js';
 import {
   ANY,
   AT_LEAST_0,
@@ -9,7 +10,6 @@ import {
   meanMaxMinEntries,
   ofFamily,
 } from './entry.js';
-import { klEstimatorNames } from '../kl.js';
 
 const TOKENS = 'tokens of response_mask';
 const ROWS = 'rows with a token of response_mask';

@@ -15,7 +15,7 @@ import {
   square,
   subtract,
 } from '../../kernels/expression.js';
-import { known } from '../comparisons.js';
+import { known } from '../numbers/comparisons.js';
 import type { Semantics } from '../semantics.js';
 
 /** How far the ratio r = π / π_old may go: within [1 − low, 1 + high]; at most `dual` where the advantage is negative. */

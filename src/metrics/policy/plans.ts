@@ -6,12 +6,12 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import { type Expression, constant } from '../../kernels/expression.js';
 import type { MatrixWindow } from '../../kernels/moments/pass.js';
 import { Moments, type MomentsRow, type MomentsTable } from '../../rows/index.js';
-import { type RolloutBatch, isOneStep, responseWidthOf } from '../batch.js';
+import { type RolloutBatch, isOneStep, responseWidthOf } from '../batch/batch.js';
+import { requireResponseTokens } from '../batch/response-windows.js';
+import { stepMoments } from '../batch/steps.js';
+import { type Metrics, momentsOf } from '../numbers/statistics.js';
 import { type Plan, plan } from '../plan.js';
-import { requireResponseTokens } from '../response-windows.js';
 import type { Semantics } from '../semantics.js';
-import { type Metrics, momentsOf } from '../statistics.js';
-import { stepMoments } from '../steps.js';
 
 /** The tokens that a number is about. */
 export interface ResponsePart {

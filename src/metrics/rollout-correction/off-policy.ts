@@ -2,10 +2,10 @@
 import { abs, add, exp, expm1, input, multiply, negate, subtract } from '../../kernels/expression.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
 import { Moments, type MomentsTable } from '../../rows/index.js';
+import { type Steps, stepMoments } from '../batch/steps.js';
+import { type Metrics, momentsOf } from '../numbers/statistics.js';
 import type { PlanTables } from '../plan.js';
 import type { Semantics } from '../semantics.js';
-import { type Metrics, momentsOf } from '../statistics.js';
-import { type Steps, stepMoments } from '../steps.js';
 import { cutLogRatio, held, heldLogRatio, logRatio, rowValues } from './rows.js';
 
 type OffPolicyChannel = 'old' | 'rollout' | 'logRatio' | 'k3Kl' | 'chi2';

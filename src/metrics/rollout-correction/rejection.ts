@@ -14,10 +14,10 @@ import {
 import { RowMoments } from '../../kernels/index.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
 import { Moments, type MomentsTable } from '../../rows/index.js';
-import { knownFraction } from '../comparisons.js';
+import type { Steps } from '../batch/steps.js';
+import { knownFraction } from '../numbers/comparisons.js';
+import { type Metrics, momentsOf, total } from '../numbers/statistics.js';
 import type { Semantics } from '../semantics.js';
-import { type Metrics, momentsOf, total } from '../statistics.js';
-import type { Steps } from '../steps.js';
 import { type Interval, intersection, isIn, keptBy } from './interval.js';
 import type { Estimator, Rejection } from './options.js';
 import { countsRow, cutLogRatio, heldLogRatio, largestDeviation, logRatio, rowStd, spread } from './rows.js';

@@ -3,10 +3,10 @@ import { clamp, exp, greater, less, min, select } from '../../kernels/expression
 import { RowMoments } from '../../kernels/index.js';
 import type { MaskedExpression } from '../../kernels/moments/pass.js';
 import { Moments, type MomentsRow, type MomentsTable } from '../../rows/index.js';
-import { knownFraction } from '../comparisons.js';
+import { type Steps, stepMoments } from '../batch/steps.js';
+import { knownFraction } from '../numbers/comparisons.js';
+import { type Metrics, momentsOf } from '../numbers/statistics.js';
 import type { Semantics } from '../semantics.js';
-import { type Metrics, momentsOf } from '../statistics.js';
-import { type Steps, stepMoments } from '../steps.js';
 import { type Interval, insideRange, isIn } from './interval.js';
 import type { Weighting } from './options.js';
 import { LOG_RATIO_LIMIT, held, heldLogRatio, largestDeviation, rowStd, rowValues, spread } from './rows.js';

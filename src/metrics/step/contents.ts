@@ -1,8 +1,8 @@
 /** What the state of a step holds, and how the contents of several become those of one. */
 import { joined } from '../../kernels/typed-arrays.js';
 import { MomentsTable } from '../../rows/index.js';
+import type { KnownLengths, RowLengths } from '../batch/lengths.js';
 import type { GroupId } from '../groups.js';
-import type { KnownLengths, RowLengths } from '../lengths.js';
 import { effectiveOptions } from './effective-options.js';
 import {
   type FamilyOptions,

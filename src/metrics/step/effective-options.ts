@@ -3,7 +3,7 @@ import { assertOptions } from '../../arguments.js';
 import { MissingInputError } from '../../errors.js';
 import { assertCap } from '../data.js';
 import { assertThreshold } from '../groups.js';
-import { type CheckedPolicyOptions, checkedPolicyOptions } from '../policy.js';
+import { type CheckedPolicyOptions, checkedPolicyOptions } from '../policy/policy.js';
 import { correctionSettings } from '../rollout-correction/options.js';
 import { assertSemantics } from '../semantics.js';
 import {

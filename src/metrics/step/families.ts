@@ -3,7 +3,8 @@ import { assertOptions, kindOf } from '../../arguments.js';
 import { MissingInputError, ValueError } from '../../errors.js';
 import { meantName } from '../../meant-name.js';
 import type { MomentsTable } from '../../rows/index.js';
-import type { RolloutBatch } from '../batch.js';
+import type { RolloutBatch } from '../batch/batch.js';
+import type { RowFacts } from '../batch/lengths.js';
 import {
   type DataRows,
   type DataTables,
@@ -12,7 +13,6 @@ import {
   dataPlan,
   hasRowMetrics,
 } from '../data.js';
-import { type DebugTables, debugMetricsOf, debugPlan } from '../debug.js';
 import {
   type GroupId,
   type GroupMetricsOptions,
@@ -20,14 +20,18 @@ import {
   groupMetricsOf,
   groupPlan,
 } from '../groups.js';
-import { klMetricsOf, klPlan } from '../kl.js';
-import type { RowFacts } from '../lengths.js';
+import type { Metrics } from '../numbers/statistics.js';
 import type { MissingInput, PartialPlan, Plan } from '../plan.js';
-import { type PolicyMetricsOptions, policyMetricsOf, policyPlan } from '../policy.js';
-import { type CorrectionTables, correctionReport, rolloutCorrectionPlan } from '../rollout-correction.js';
+import { klMetricsOf, klPlan } from '../policy/kl.js';
+import { type PolicyMetricsOptions, policyMetricsOf, policyPlan } from '../policy/policy.js';
+import {
+  type CorrectionTables,
+  correctionReport,
+  rolloutCorrectionPlan,
+} from '../rollout-correction/correction.js';
+import { type DebugTables, debugMetricsOf, debugPlan } from '../rollout-correction/debug.js';
 import { type RolloutCorrectionOptions, correctionSettings } from '../rollout-correction/options.js';
 import { type Semantics, assertSemantics } from '../semantics.js';
-import type { Metrics } from '../statistics.js';
 import { type VarianceProxyTables, varianceProxyMetricsOf, varianceProxyPlan } from '../variance-proxy.js';
 
 /** The parts of `computeStepMetrics` that look at tensors. */

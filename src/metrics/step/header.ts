@@ -1,12 +1,12 @@
 /** The header of a state's bytes: what it says, and what must hold of it for the state to be one that a step made. */
 import { TensortallyError } from '../../errors.js';
-import { correlationChannels } from '../correlation.js';
 import { dataChannels } from '../data.js';
 import { groupChannels } from '../groups.js';
-import { klKeys } from '../kl.js';
+import { correlationChannels } from '../numbers/correlation.js';
+import { klKeys } from '../policy/kl.js';
 import { areRecords } from '../policy/plans.js';
-import { policyKeys } from '../policy.js';
-import { correctionChannels } from '../rollout-correction.js';
+import { policyKeys } from '../policy/policy.js';
+import { correctionChannels } from '../rollout-correction/correction.js';
 import { correctionSettings } from '../rollout-correction/options.js';
 import type { StateContents } from './contents.js';
 import { effectiveOptions } from './effective-options.js';

@@ -5,21 +5,21 @@
  * first, and everything is one pass with one read-back. Criteria on rows are decided by sums of the rows, in float64 on
  * the host: the correction is read first, everything else in a second read-back.
  */
-import type { Tensor } from '@tensorflow/tfjs-core';
 import { MissingInputError } from '../../errors.js';
-import { type Pending, type RetainedTensor, retainTensor } from '../../kernels/index.js';
-import { type RolloutBatch, assertBatch, isOneStep, isTensorColumn, responseWidthOf } from '../batch.js';
-import { type NamedMask, withExistingTokens } from '../existing-tokens.js';
+import type { Pending } from '../../kernels/index.js';
+import { type RolloutBatch, assertBatch, isOneStep, responseWidthOf } from '../batch/batch.js';
+import { type NamedMask, withExistingTokens } from '../batch/existing-tokens.js';
+import { type LengthsSource, lengthsSource, promptWidth, runWithLengths } from '../batch/lengths.js';
+import { batchShape } from '../batch/response-windows.js';
+import { retainBatch } from '../batch/retained-batch.js';
 import { assertGroups } from '../groups.js';
-import { type LengthsSource, lengthsSource, promptWidth, runWithLengths } from '../lengths.js';
 import { type Plan, runPlans } from '../plan.js';
-import { batchShape } from '../response-windows.js';
 import {
   type CorrectionTables,
   correctionReport,
   ofSteps,
   rolloutCorrectionPlan,
-} from '../rollout-correction.js';
+} from '../rollout-correction/correction.js';
 import {
   type CorrectionSettings,
   type RolloutCorrectionOptions,
@@ -149,24 +149,6 @@ function withMask<T>(
   } finally {
     left.dispose();
   }
-}
-
-/** The batch with handles of its own on all tensors, and lists of its own. */
-function retainBatch(batch: RolloutBatch): { readonly batch: RolloutBatch; release: () => void } {
-  const retained: RetainedTensor[] = [];
-  const fields = Object.entries(batch).map(([field, value]: [string, unknown]) => {
-    if (typeof value !== 'object' || value === null) return [field, value];
-    if (!isTensorColumn(value as Tensor)) return [field, Float64Array.from(value as ArrayLike<number>)];
-    const own = retainTensor(value as Tensor);
-    retained.push(own);
-    return [field, own.tensor];
-  });
-  return {
-    batch: Object.fromEntries(fields) as RolloutBatch,
-    release: () => {
-      for (const tensor of retained) tensor.release();
-    },
-  };
 }
 
 /** One step, ready to launch. */

@@ -1,5 +1,5 @@
 /** What a step left out and its caller would miss: what he asked for, and what he put columns into the batch for. */
-import { type RolloutBatch, isOneStep } from '../batch.js';
+import { type RolloutBatch, isOneStep } from '../batch/batch.js';
 import type { Skipped, StepFamily, StepStateOptions, TensorFamily } from './families.js';
 import type { StepFacts } from './state.js';
 

@@ -6,9 +6,9 @@
  */
 import { assertOptions, kindOf, markCopy } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import type { Metrics } from '../statistics.js';
-import { stepSeconds, throughputOf } from '../throughput.js';
-import { type TimingRaw, assertTimings, timingsOf } from '../timing.js';
+import type { Metrics } from '../numbers/statistics.js';
+import { stepSeconds, throughputOf } from '../time/throughput.js';
+import { type TimingRaw, assertTimings, timingsOf } from '../time/timing.js';
 import { assertVarianceProxyOptions } from '../variance-proxy.js';
 import { type StateContents, differenceOf, knownLengths, mergedContents } from './contents.js';
 import { decodeState, encodeState } from './encoding.js';

@@ -6,10 +6,10 @@ import type { Tensor } from '@tensorflow/tfjs-core';
 import { assertOptions } from '../../arguments.js';
 import { MissingInputError } from '../../errors.js';
 import { retainTensor } from '../../kernels/index.js';
-import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from '../batch.js';
+import { type RolloutBatch, assertBatch, isOneStep, requireTensors } from '../batch/batch.js';
+import type { Metrics } from '../numbers/statistics.js';
 import type { WeightLevel } from '../rollout-correction/options.js';
 import { type CorrectionInputs, correctionTensors } from '../rollout-correction/tensors.js';
-import type { Metrics } from '../statistics.js';
 import {
   type StepStateOptions,
   assertNested,

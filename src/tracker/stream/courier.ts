@@ -3,12 +3,12 @@
  */
 import { kindOf, messageOf } from '../../arguments.js';
 import { MomentsTable } from '../../rows/index.js';
-import { type Delta, encodeDelta } from './delta.js';
 import { StreamError } from './errors.js';
-import type { KeyTable } from './key-table.js';
-import { SentSchema, numbersFrom } from './sent-schema.js';
 import type { DeltaAck, StreamTransport } from './transport.js';
 import type { KeyedRows, VersionedRows } from './versioned-rows.js';
+import { type Delta, encodeDelta } from './wire/delta.js';
+import type { KeyTable } from './wire/key-table.js';
+import { SentSchema, numbersFrom } from './wire/sent-schema.js';
 
 export interface CourierOptions {
   readonly workerId: string;

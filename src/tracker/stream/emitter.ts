@@ -13,12 +13,12 @@ import { liftRow } from '../../rows/index.js';
 import { warn } from '../../warning.js';
 import { Courier, type EmitterStatus } from './courier.js';
 import { StreamError } from './errors.js';
-import { DEFAULT_KEY_BYTES, KeyTable, MOST_KEYS, MOST_KEY_BYTES } from './key-table.js';
 import { assertStreamRow, namedNumbers } from './record-checks.js';
-import type { StreamReduction, StreamRow } from './schema.js';
 import { MOST_WORKER_ID, assertPolicyVersion, assertWhole } from './stream-options.js';
 import type { StreamTransport } from './transport.js';
 import { VersionedRows } from './versioned-rows.js';
+import { DEFAULT_KEY_BYTES, KeyTable, MOST_KEYS, MOST_KEY_BYTES } from './wire/key-table.js';
+import type { StreamReduction, StreamRow } from './wire/schema.js';
 
 export interface StreamEmitterOptions {
   /** Tells the workers of a stream apart; the same after a restart. */

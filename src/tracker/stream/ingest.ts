@@ -4,20 +4,20 @@
 import { assertOptions, kindOf } from '../../arguments.js';
 import { TensortallyError, ValueError } from '../../errors.js';
 import { type MomentsRow, emptyRow, mergeRows, MomentsTable } from '../../rows/index.js';
-import { exportRecord } from '../export-record.js';
-import { exportedNumbers } from '../reduce-type.js';
+import { exportRecord } from '../export/export-record.js';
+import { exportedNumbers } from '../records/reduce-type.js';
 import { type Clock, monotonicClock } from '../timing.js';
-import { readDelta } from './delta-reader.js';
-import type { Delta } from './delta.js';
 import { StreamError } from './errors.js';
-import { HEALTH_NAMES, type StreamHealth } from './health.js';
-import { DEFAULT_KEY_BYTES, KeyTable, MOST_KEYS, MOST_KEY_BYTES } from './key-table.js';
-import { type KnownSchema, KnownSchemas, REFUSED } from './known-schemas.js';
-import type { StreamRow } from './schema.js';
 import { MOST_WORKER_ID, assertPolicyVersion, assertSeconds, assertWhole } from './stream-options.js';
 import type { DeltaAck } from './transport.js';
 import { type KeyedRows, VersionedRows } from './versioned-rows.js';
-import { type DeltaVerdict, SEQUENCE_JUMP, WorkerRoster } from './worker-roster.js';
+import { readDelta } from './wire/delta-reader.js';
+import type { Delta } from './wire/delta.js';
+import { DEFAULT_KEY_BYTES, KeyTable, MOST_KEYS, MOST_KEY_BYTES } from './wire/key-table.js';
+import { type KnownSchema, KnownSchemas, REFUSED } from './wire/known-schemas.js';
+import type { StreamRow } from './wire/schema.js';
+import { HEALTH_NAMES, type StreamHealth } from './workers/health.js';
+import { type DeltaVerdict, SEQUENCE_JUMP, WorkerRoster } from './workers/worker-roster.js';
 
 export interface StreamIngestOptions {
   /** Workers that must report: their ids, or how many. Without it `stream/workers_expected` is absent. */

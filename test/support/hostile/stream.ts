@@ -1,9 +1,9 @@
 /** Valid deltas that would fill a controller, received in a small heap. Not a test. */
 import { liftRow } from '../../../src/rows/row.js';
 import { MomentsTable } from '../../../src/rows/table.js';
-import { encodeDelta, schemaFingerprint } from '../../../src/tracker/stream/delta.js';
+import { encodeDelta, schemaFingerprint } from '../../../src/tracker/stream/wire/delta.js';
 import { StreamIngest } from '../../../src/tracker/stream/ingest.js';
-import type { KeyDefinition } from '../../../src/tracker/stream/schema.js';
+import type { KeyDefinition } from '../../../src/tracker/stream/wire/schema.js';
 
 /** A delta of these keys, with a row for the first. */
 function bytesOf(

@@ -10,7 +10,7 @@ import {
   isInRange,
   metricCatalog,
   placeholdersOf,
-} from '../../../src/metrics/catalog.js';
+} from '../../../src/metrics/catalog/catalog.js';
 import { peerDepartures, semanticDifferences, semanticsNames } from '../../../src/metrics/index.js';
 
 /** Keys of an entry, with texts as awkward as callers may choose them. */

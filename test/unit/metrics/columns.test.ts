@@ -4,7 +4,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { MissingInputError } from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
-import { LISTS, RESPONSE_TENSORS, ROW_COLUMNS } from '../../../src/metrics/batch.js';
+import { LISTS, RESPONSE_TENSORS, ROW_COLUMNS } from '../../../src/metrics/batch/batch.js';
 import * as metrics from '../../../src/metrics/index.js';
 import { documents } from '../../support/documents.js';
 

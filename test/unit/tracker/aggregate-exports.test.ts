@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { KeyConflictError, ValueError } from '../../../src/errors.js';
 import { StatsTracker } from '../../../src/tracker/index.js';
-import { aggregateExports } from '../../../src/tracker/aggregate-exports.js';
+import { aggregateExports } from '../../../src/tracker/export/aggregate-exports.js';
 
 afterEach(() => {
   vi.restoreAllMocks();

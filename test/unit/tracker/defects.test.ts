@@ -9,7 +9,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DtypeError, KeyConflictError, ShapeError, ValueError } from '../../../src/errors.js';
 import { emptyRow, initBackend, liftRow, mergeRows } from '../../../src/kernels/index.js';
-import { exportedNames, exportedNumbers } from '../../../src/tracker/reduce-type.js';
+import { exportedNames, exportedNumbers } from '../../../src/tracker/records/reduce-type.js';
 import { type ReduceType, StatsTracker, TrackerRegistry, ratio } from '../../../src/tracker/index.js';
 import { mask, values } from './tensors.js';
 import { CaughtWarnings } from './warnings.js';

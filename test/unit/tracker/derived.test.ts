@@ -11,7 +11,7 @@ import {
   perplexity,
   ratio,
 } from '../../../src/tracker/index.js';
-import { addDerived } from '../../../src/tracker/derived.js';
+import { addDerived } from '../../../src/tracker/export/derived.js';
 import { mask, values } from './tensors.js';
 
 const derived = {

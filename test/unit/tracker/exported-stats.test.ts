@@ -4,7 +4,7 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { PairingError } from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
 import { StatsTracker } from '../../../src/tracker/index.js';
-import { MaskQueue } from '../../../src/tracker/mask-queue.js';
+import { MaskQueue } from '../../../src/tracker/masks/mask-queue.js';
 import { mask, values } from './tensors.js';
 
 let tracker: StatsTracker;

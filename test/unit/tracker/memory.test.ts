@@ -5,7 +5,7 @@ import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BackendError, ValueError } from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
 import { StatsTracker, type TrackerOptions } from '../../../src/tracker/index.js';
-import { UnreadLaunches } from '../../../src/tracker/launch.js';
+import { UnreadLaunches } from '../../../src/tracker/records/launch.js';
 import { SlowDevice, leavesNothing } from './slow-device.js';
 import { CaughtWarnings } from './warnings.js';
 import { mask, values } from './tensors.js';

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { TensortallyError, ValueError } from '../../../src/errors.js';
 import { initBackend } from '../../../src/kernels/index.js';
 import { batchFromVerl, computeDataMetrics, groupMoments } from '../../../src/metrics/index.js';
-import { aggregateExports } from '../../../src/tracker/aggregate-exports.js';
+import { aggregateExports } from '../../../src/tracker/export/aggregate-exports.js';
 import { StatsTracker, TrackerRegistry, defineMetrics, derive } from '../../../src/tracker/index.js';
 import { tidied } from '../../support/tensors.js';
 import { mask, values } from './tensors.js';

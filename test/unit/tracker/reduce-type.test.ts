@@ -3,7 +3,11 @@ import * as tf from '@tensorflow/tfjs-core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ValueError } from '../../../src/errors.js';
 import { initBackend, liftRow, mergeRows, emptyRow } from '../../../src/kernels/index.js';
-import { exportedNames, exportedNumbers, tensorReduceTypes } from '../../../src/tracker/reduce-type.js';
+import {
+  exportedNames,
+  exportedNumbers,
+  tensorReduceTypes,
+} from '../../../src/tracker/records/reduce-type.js';
 import { StatsTracker, type TensorReduceType } from '../../../src/tracker/index.js';
 import { mask, values } from './tensors.js';
 

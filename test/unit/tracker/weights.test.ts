@@ -1,7 +1,7 @@
 /** Weighted means: finite weights are summed by themselves, and what is not finite counts by records. */
 import { describe, expect, it } from 'vitest';
 import { liftRow, mergeRows } from '../../../src/kernels/index.js';
-import { aggregateExports } from '../../../src/tracker/aggregate-exports.js';
+import { aggregateExports } from '../../../src/tracker/export/aggregate-exports.js';
 import { InProcessTransport, StatsTracker, StreamEmitter, StreamIngest } from '../../../src/tracker/index.js';
 
 type Record = readonly [x: number, weight: number];

@@ -1,7 +1,7 @@
 /** New keys travel alone, to a controller that has the others. */
 import { describe, expect, test } from 'vitest';
-import { decodeDelta } from '../../../../src/tracker/stream/delta-reader.js';
-import { encodeDelta } from '../../../../src/tracker/stream/delta.js';
+import { decodeDelta } from '../../../../src/tracker/stream/wire/delta-reader.js';
+import { encodeDelta } from '../../../../src/tracker/stream/wire/delta.js';
 import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
 import { Mailbox, recordsOf, transport } from './workers.js';

@@ -1,7 +1,7 @@
 /** Everything that was recorded is delivered at least once, in bounded memory, with few bytes. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { KeyConflictError } from '../../../../src/errors.js';
-import { decodeDelta } from '../../../../src/tracker/stream/delta-reader.js';
+import { decodeDelta } from '../../../../src/tracker/stream/wire/delta-reader.js';
 import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { StreamError } from '../../../../src/tracker/stream/errors.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';

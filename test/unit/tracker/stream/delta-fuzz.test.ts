@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { liftRow } from '../../../../src/rows/row.js';
 import { MomentsTable } from '../../../../src/rows/table.js';
-import { type Delta, encodeDelta, schemaFingerprint } from '../../../../src/tracker/stream/delta.js';
+import { type Delta, encodeDelta, schemaFingerprint } from '../../../../src/tracker/stream/wire/delta.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
 import { isLong } from '../../../support/long.js';
 import { sealAgain } from '../../../support/sealed.js';

@@ -3,12 +3,12 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { KeyConflictError, ValueError } from '../../../../src/errors.js';
 import { liftRow } from '../../../../src/rows/row.js';
 import { StatsTracker } from '../../../../src/tracker/index.js';
-import { decodeDelta } from '../../../../src/tracker/stream/delta-reader.js';
+import { decodeDelta } from '../../../../src/tracker/stream/wire/delta-reader.js';
 import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { StreamError } from '../../../../src/tracker/stream/errors.js';
 import { InProcessTransport } from '../../../../src/tracker/stream/in-process-transport.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
-import type { StreamRow } from '../../../../src/tracker/stream/schema.js';
+import type { StreamRow } from '../../../../src/tracker/stream/wire/schema.js';
 import type { DeltaAck } from '../../../../src/tracker/stream/transport.js';
 import { Mailbox, recordsOf, transport } from './workers.js';
 

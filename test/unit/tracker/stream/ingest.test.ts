@@ -3,13 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { KeyConflictError, ValueError } from '../../../../src/errors.js';
 import { liftRow } from '../../../../src/rows/row.js';
 import { StatsTracker } from '../../../../src/tracker/index.js';
-import { decodeDelta } from '../../../../src/tracker/stream/delta-reader.js';
-import { encodeDelta } from '../../../../src/tracker/stream/delta.js';
+import { decodeDelta } from '../../../../src/tracker/stream/wire/delta-reader.js';
+import { encodeDelta } from '../../../../src/tracker/stream/wire/delta.js';
 import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { DeltaError } from '../../../../src/tracker/stream/errors.js';
 import { InProcessTransport } from '../../../../src/tracker/stream/in-process-transport.js';
 import { StreamIngest, type StreamIngestOptions } from '../../../../src/tracker/stream/ingest.js';
-import { SEQUENCE_WINDOW } from '../../../../src/tracker/stream/sequence-window.js';
+import { SEQUENCE_WINDOW } from '../../../../src/tracker/stream/workers/sequence-window.js';
 import { Mailbox, deltasOf, recordsOf } from './workers.js';
 
 /** An ingest with a clock that the test moves. */

@@ -2,12 +2,12 @@
 import { describe, expect, test } from 'vitest';
 import { ValueError } from '../../../../src/errors.js';
 import { liftRow } from '../../../../src/rows/row.js';
-import { decodeDelta } from '../../../../src/tracker/stream/delta-reader.js';
-import { encodeDelta } from '../../../../src/tracker/stream/delta.js';
+import { decodeDelta } from '../../../../src/tracker/stream/wire/delta-reader.js';
+import { encodeDelta } from '../../../../src/tracker/stream/wire/delta.js';
 import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { StreamError } from '../../../../src/tracker/stream/errors.js';
 import { StreamIngest, type StreamIngestOptions } from '../../../../src/tracker/stream/ingest.js';
-import { SEQUENCE_JUMP } from '../../../../src/tracker/stream/worker-roster.js';
+import { SEQUENCE_JUMP } from '../../../../src/tracker/stream/workers/worker-roster.js';
 import { Mailbox, deltasOf, recordsOf, transport } from './workers.js';
 
 /** A delta as another worker life would have numbered it. */

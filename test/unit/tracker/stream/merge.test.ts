@@ -10,7 +10,7 @@ import { type MergeRefusal, StreamEmitter } from '../../../../src/tracker/stream
 import { StreamError } from '../../../../src/tracker/stream/errors.js';
 import { InProcessTransport } from '../../../../src/tracker/stream/in-process-transport.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
-import type { StreamRow } from '../../../../src/tracker/stream/schema.js';
+import type { StreamRow } from '../../../../src/tracker/stream/wire/schema.js';
 import { runsOf } from '../../../support/long.js';
 import { recordsOf } from './workers.js';
 

@@ -1,7 +1,7 @@
 /** The window over sequence numbers against a model that remembers all of them. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SEQUENCE_WINDOW, SequenceWindow } from '../../../../src/tracker/stream/sequence-window.js';
+import { SEQUENCE_WINDOW, SequenceWindow } from '../../../../src/tracker/stream/workers/sequence-window.js';
 
 /** What has come, and what the window can still tell apart. */
 class Model {

@@ -10,7 +10,7 @@ import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { StreamError } from '../../../../src/tracker/stream/errors.js';
 import { InProcessTransport } from '../../../../src/tracker/stream/in-process-transport.js';
 import { StreamIngest } from '../../../../src/tracker/stream/ingest.js';
-import { SEQUENCE_WINDOW } from '../../../../src/tracker/stream/sequence-window.js';
+import { SEQUENCE_WINDOW } from '../../../../src/tracker/stream/workers/sequence-window.js';
 import { deltasOf, recordsOf, transport } from './workers.js';
 
 const integers = (maxLength: number): fc.Arbitrary<number[]> =>

@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { KeyConflictError } from '../../../../src/errors.js';
 import { Moments, initBackend, momentsTables } from '../../../../src/kernels/index.js';
-import { aggregateExports } from '../../../../src/tracker/aggregate-exports.js';
+import { aggregateExports } from '../../../../src/tracker/export/aggregate-exports.js';
 import { reportEpisode, rolloutKey, withRollout } from '../../../../src/tracker/rollout-context.js';
 import { StreamEmitter } from '../../../../src/tracker/stream/emitter.js';
 import { InProcessTransport } from '../../../../src/tracker/stream/in-process-transport.js';
