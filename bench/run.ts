@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ownPackage } from '../src/cli/own-package.js';
+import { ownPackage } from '../src/own-package.js';
 import { type BackendName, ValueError } from '../src/index.js';
 import type { Job, JobMessage, JobResult } from './job.js';
 import { Progress } from './progress.js';

@@ -70,7 +70,16 @@ function areaOf(file: string): string {
 }
 
 /** Files that everything stands on: errors, checks of arguments, and what messages and the process need. */
-const BASE = ['errors', 'arguments', 'printable', 'promises', 'warning', 'meant-name', 'process-wide'];
+const BASE = [
+  'errors',
+  'arguments',
+  'printable',
+  'promises',
+  'warning',
+  'meant-name',
+  'process-wide',
+  'own-package',
+];
 
 /** What each area may import from, besides itself. The cli is glue and may import anything. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
@@ -79,6 +88,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'make-folder': [],
   'meant-name': [],
   'process-wide': [],
+  'own-package': [],
   warning: ['printable'],
   errors: ['printable', 'promises'],
   arguments: ['errors', 'promises', 'meant-name'],

@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { lastWords, trustedEnvironment } from '../../src/cli/link/run-command.js';
-import { ownPackage } from '../../src/cli/own-package.js';
+import { ownPackage } from '../../src/own-package.js';
 import { BackendError } from '../../src/errors.js';
 import type { Numbers } from '../agreement.js';
 import type { TimedWay } from '../measure/interleaved.js';

@@ -9,7 +9,7 @@ import { demoCommand } from './demo.js';
 import { doctorCommand } from './doctor.js';
 import { explainCommand } from './explain.js';
 import { linkTensorFlowCommand } from './link-tensorflow.js';
-import { ownPackage } from './own-package.js';
+import { ownPackage } from '../own-package.js';
 import { parserConfiguration } from './parser-configuration.js';
 
 /**

@@ -6,7 +6,7 @@ import { backendNames, type BackendName } from '../../kernels/index.js';
 import { inspectTensorFlowBinding, type TensorFlowBinding } from '../../kernels/tensorflow/binding.js';
 import { webGpuPackageVersion } from '../../kernels/webgpu/boot.js';
 import { lastWords } from '../link/run-command.js';
-import { ownPackage } from '../own-package.js';
+import { ownPackage } from '../../own-package.js';
 import type { Examination } from './examination.js';
 
 /** All that `tensortally doctor` knows. */

@@ -11,7 +11,7 @@ import path from 'node:path';
 import { BackendError } from '../../errors.js';
 import { linkFolder, nodePackages, nodePackageVersion } from '../../kernels/tensorflow/binding.js';
 import { makeFolder } from '../../make-folder.js';
-import { ownPackage } from '../own-package.js';
+import { ownPackage } from '../../own-package.js';
 import { removeAbandoned } from './abandoned.js';
 import { isNotFound, lastWords, type RunCommand } from './run-command.js';
 

@@ -1,7 +1,7 @@
 /** What a running backend is: its device, how each operation runs on it, what it lacks, and which versions are at work. */
-import { createRequire } from 'node:module';
 import * as tf from '@tensorflow/tfjs-core';
 import { BackendError } from '../../errors.js';
+import { ownPackage } from '../../own-package.js';
 import { processWide } from '../../process-wide.js';
 import type { ModuleObstacle } from '../simd/instance.js';
 import { heapWorkspace, ownWorkspace } from '../simd/workspace.js';
@@ -139,11 +139,10 @@ export function describeDevice(
 }
 
 function versionsOf(name: BackendName, backend: tf.KernelBackend): Record<string, string> {
-  const own = createRequire(import.meta.url);
   const versions: Record<string, string> = {
     node: process.versions.node,
     tfjs: tf.version_core,
-    tensortally: (own(packageJson(own)) as { version: string }).version,
+    tensortally: ownPackage().version,
   };
   if (name === 'webgpu') versions.webgpu = webGpuPackageVersion() ?? 'unknown';
   if (name === 'tensorflow') {
@@ -152,13 +151,4 @@ function versionsOf(name: BackendName, backend: tf.KernelBackend): Record<string
     if (node !== undefined) versions.binding = node;
   }
   return versions;
-}
-
-/** This package's manifest, from the sources as well as from the build. */
-function packageJson(own: NodeJS.Require): string {
-  try {
-    return own.resolve('../../package.json');
-  } catch {
-    return own.resolve('../../../package.json');
-  }
 }

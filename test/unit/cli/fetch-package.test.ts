@@ -8,7 +8,7 @@ import {
   lockFile,
   ownNodeModules,
 } from '../../../src/cli/link/fetch-package.js';
-import { ownPackage } from '../../../src/cli/own-package.js';
+import { ownPackage } from '../../../src/own-package.js';
 import type { RunCommand } from '../../../src/cli/link/run-command.js';
 import { BackendError } from '../../../src/errors.js';
 import {
