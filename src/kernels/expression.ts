@@ -136,7 +136,7 @@ function binary(op: BinaryOp, left: Operand, right: Operand): Expression {
 /**
  * The expression that an operand stands for.
  *
- * @throws ValueError for anything that is none
+ * @throws ValueError for anything but an expression
  */
 export function expressionOf(operand: Operand): Expression {
   if (typeof operand === 'number') return constant(operand);

@@ -72,7 +72,7 @@ export async function computeDataMetrics(
   return Pending.attempt(() => dataMetrics(batch, options));
 }
 
-/** The launched form of `computeDataMetrics`, to be read together with others. */
+/** The `Pending` behind `computeDataMetrics`. */
 export function dataMetrics(batch: RolloutBatch, options: DataMetricsOptions = {}): Pending<Metrics> {
   assertOptions(WHERE, options, {
     useCritic: 'boolean',

@@ -39,7 +39,7 @@ const WHERE = 'computeGroupMetrics';
  *
  * @param values one number per row
  * @param groups the group of every row
- * @throws ShapeError for lists of different length, DtypeError for values that are no numbers or ids that are none
+ * @throws ShapeError for lists of different length, DtypeError for values that are not numbers, or invalid ids
  * @source verl, utils/torch_functional.py, group_mean_std, which gives a group of one mean 0 and std 1
  * @example  groupMoments([1, 3, 7], ['a', 'a', 'b']).get('a')?.mean   // 2
  */
@@ -87,7 +87,7 @@ export async function computeGroupMetrics(
   return Pending.attempt(() => groupMetrics(batch, groups, options));
 }
 
-/** The launched form of `computeGroupMetrics`, to be read together with others. */
+/** The `Pending` behind `computeGroupMetrics`. */
 export function groupMetrics(
   batch: RolloutBatch,
   groups: ArrayLike<GroupId>,

@@ -32,7 +32,7 @@ const WHERE = 'computeMoeMetrics';
  * @param routedExperts int32 `[B, P + T, layers, k]`: the experts of every token, 0 to E − 1; prompts are not counted
  * @param responseMask `[B, T]`, or `[B]` for one step a row; every non-zero element selects
  * @returns plain numbers; an empty record if no token is left. One read-back, of the counts
- * @throws ShapeError, DtypeError, DisposedTensorError, MissingInputError; ValueError for a number of experts that is none,
+ * @throws ShapeError, DtypeError, DisposedTensorError, MissingInputError; ValueError for an invalid number of experts,
  *   more than can be counted, or exceeded, and for negative experts; BackendError for tensors on two backends
  * @source verl, trainer/ppo/metric_utils.py (2026), after Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing Strategy
  *   for Mixture-of-Experts" (MaxVio)

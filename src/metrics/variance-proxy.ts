@@ -65,7 +65,7 @@ const WHERE = 'computeVarianceProxyMetrics';
  * @param batch needs response_mask, old_log_probs, advantages, sum_pi_squared; uses rollout_is_weights
  * @returns plain numbers; undefined ones are NaN. One read-back
  * @throws MissingInputError (under `recommended`, naming the input), ShapeError, DtypeError, DisposedTensorError,
- *   ValueError for a norm or semantics that is none, BackendError
+ *   ValueError for an invalid norm or semantics, BackendError
  * @source verl, trainer/ppo/metric_utils.py, compute_variance_proxy_metrics
  * @example  await computeVarianceProxyMetrics(batch, { gradientNorm: actorMetrics['actor/grad_norm'] });
  */
@@ -76,7 +76,7 @@ export async function computeVarianceProxyMetrics(
   return Pending.attempt(() => varianceProxyMetrics(batch, options));
 }
 
-/** The launched form of `computeVarianceProxyMetrics`, to be read together with others. */
+/** The `Pending` behind `computeVarianceProxyMetrics`. */
 export function varianceProxyMetrics(
   batch: RolloutBatch,
   options: VarianceProxyOptions = {},
@@ -293,7 +293,7 @@ function metricsOf(proxies: VarianceProxies): Metrics {
   };
 }
 
-/** @throws ValueError for a norm or semantics that is none */
+/** @throws ValueError for an invalid norm or semantics */
 export function assertVarianceProxyOptions(
   where: string,
   options: VarianceProxyOptions,

@@ -67,7 +67,7 @@ export function liftRow(x: number): MomentsRow {
 /**
  * The row of so many elements that are all `x`: what a number stands for that has a weight, or that is the mean of others.
  *
- * @param times finite, of at least 0; it need not be an integer, and the counts of the row then are none either
+ * @param times finite, of at least 0; need not be an integer, and neither need the counts of the row then
  */
 export function repeatRow(x: number, times: number): MomentsRow {
   if (times === 0) return emptyRow;

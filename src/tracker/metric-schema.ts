@@ -73,7 +73,7 @@ type Consistent<S> = {
 
 type Some<K extends string, V> = Readonly<Partial<Record<K, V>>>;
 
-/** One mask in the hand, see `DenominatorHandle`. */
+/** A handle to one mask, see `DenominatorHandle`. */
 export interface DefinedDenominator<S, D extends string> extends Disposable {
   /** `DenominatorHandle.stat` with the reduce types of the schema. */
   stat(values: Some<StatKey<S, D>, Tensor>): void;
@@ -84,7 +84,7 @@ export interface DefinedDenominator<S, D extends string> extends Disposable {
  *
  * @param definitions by key: `'denominator'`; `{ denominator: key, reduceType? }` for a stat; `'scalar'`, `'sum'`,
  *   `'min'`, `'max'` or `'last'` for a scalar; `'counter'`. Copied
- * @throws ValueError for a definition that is none, or a stat over a denominator that is not defined; KeyConflictError
+ * @throws ValueError for an invalid definition, or a stat over a denominator that is not defined; KeyConflictError
  *   for two keys that export one name
  * @example
  *   const actor = defineMetrics({
@@ -304,7 +304,7 @@ function describe(definition: MetricDefinition): string {
   return `a scalar of reduce type '${definition}'`;
 }
 
-/** @throws ValueError or KeyConflictError naming the definition that is none, or that contradicts another one */
+/** @throws ValueError or KeyConflictError naming the definition that is invalid or contradicts another one */
 function assertDefinitions(definitions: unknown): asserts definitions is MetricDefinitions {
   assertNamed('defineMetrics', 'definitions', definitions, {
     expected: 'an object of definitions by key',

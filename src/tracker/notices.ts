@@ -1,4 +1,4 @@
-/** Warnings of one tracker: what it puts up with but its user should know, said once. */
+/** One-time warnings of a tracker about what it accepts and its user should know. */
 import { warn } from '../warning.js';
 
 export type NoticeCode =

@@ -21,7 +21,7 @@ export class TrackerRegistry {
 
   /**
    * @param options for every tracker it makes
-   * @throws ValueError for options that are none
+   * @throws ValueError for invalid options
    */
   constructor(options: TrackerOptions = {}) {
     settingsOf('TrackerRegistry', options);

@@ -28,7 +28,7 @@ const contexts = processWide('rollout-context', 1, () => new AsyncLocalStorage<R
  *
  * @param context `isEval`: whether it is evaluation; `taskId`: for logs and traces
  * @returns what `fn` returns, a promise included
- * @throws MissingInputError or ValueError for a context or function that is none
+ * @throws MissingInputError or ValueError for an invalid context or function
  * @example
  *   await withRollout({ isEval: true, taskId: 7 }, async () => {
  *     const episode = await play(); // anywhere below: rolloutScope() === 'eval-rollout'
@@ -107,7 +107,7 @@ const EFFECTIVE = 'effective/';
  * `<scope>/accepted`, `<scope>/rejected` and `<scope>/failed`, whose sum is the number of episodes attempted.
  *
  * @param recorder where the records go
- * @throws MissingInputError or ValueError for an episode that is none, also one with a value under a name that is written
+ * @throws MissingInputError or ValueError for an invalid episode, also one with a value under a name that is written
  *   here: an outcome, or one that begins with `effective/`; what the recorder refuses with, such as KeyConflictError for
  *   a key that is something else in it. No value is recorded then and no episode counted
  */

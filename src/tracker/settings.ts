@@ -45,7 +45,7 @@ export interface Settings {
   readonly exportReminder: number;
 }
 
-/** @throws ValueError naming the option that is none */
+/** @throws ValueError naming the invalid option */
 export function settingsOf(where: string, options: TrackerOptions): Settings {
   assertOptions(where, options, {
     clock: 'function',

@@ -37,7 +37,7 @@ export class StatsTracker extends TrackerHandle {
 
   /**
    * @param name first level of every key but timings; '' for none
-   * @throws ValueError if `name` is no text, or for options that are none
+   * @throws ValueError if `name` is no text, or for invalid options
    */
   constructor(name = '', options: TrackerOptions = {}) {
     const settings = settingsOf('StatsTracker', options);
@@ -58,7 +58,7 @@ export class StatsTracker extends TrackerHandle {
    *   `reset: false`: look without forgetting; `nonFinite`: instead of the rules of the keys
    * @returns names in sorted order
    * @throws PairingError if a stat has fewer values than its denominator has masks (a warning in parity mode), ValueError
-   *   for options that are none or elements that the rule `error` refuses, KeyConflictError for a derived metric that is
+   *   for invalid options or elements that the rule `error` refuses, KeyConflictError for a derived metric that is
    *   recorded too; nothing is exported or forgotten
    * @throws what the device reports, usually BackendError, if it could not deliver reductions that were still on it.
    *   These are lost, since a device that fails a read-back does not give a second one. Everything else is kept: numbers,

@@ -273,13 +273,13 @@ describe('what does not fit is refused, not left out', () => {
     ['a negative norm', { gradientNorm: -1 }, /gradientNorm/],
     ['options of another kind', { policy: 5 as unknown as object }, /policy/],
     ['an unknown weight level', { rolloutCorrection: { rolloutIs: 'word' as 'token' } }, /rolloutIs/],
-    ['a listener that is none', { onSkipped: 'log' as unknown as () => void }, /onSkipped/],
-    ['a family that is none', { families: ['data', 'dat'] as unknown as ['data'] }, /families.*'dat'/s],
+    ['an invalid listener', { onSkipped: 'log' as unknown as () => void }, /onSkipped/],
+    ['an invalid family', { families: ['data', 'dat'] as unknown as ['data'] }, /families.*'dat'/s],
     ['no family at all', { families: [] }, /families/],
     ['a misspelled option', { useCrtic: true } as StepMetricsOptions, /useCrtic.*useCritic/s],
     ['a misspelled option of a family', { policy: { clipRatoi: 1 } as object }, /clipRatoi.*clipRatio/s],
     ['a semantics for one family', { policy: { semantics: 'recommended' } as object }, /policy\.semantics/],
-    ['GPUs that are none', { timing: TIMING, nGpus: -1 }, /nGpus/],
+    ['an invalid number of GPUs', { timing: TIMING, nGpus: -1 }, /nGpus/],
   ])('%s', async (_name, options, says) => {
     const failure = await refusal(() => options);
     expect(failure).toBeInstanceOf(ValueError);

@@ -160,7 +160,7 @@ test('bytes that are sealed again are taken if nothing was changed', () => {
 
 /* eslint-disable @typescript-eslint/no-unsafe-member-access -- see Parts */
 test.each<[string, (parts: Parts) => void]>([
-  ['rows that are none', ({ header }) => (header.rows = null)],
+  ['invalid rows', ({ header }) => (header.rows = null)],
   ['rows below 0', ({ header }) => (header.rows = -3)],
   ['half a row', ({ header }) => (header.rows = 0.5)],
   ['fewer groups than rows', ({ header }) => (header.groups = ['sa'])],
@@ -182,12 +182,12 @@ test.each<[string, (parts: Parts) => void]>([
   ['an option that there is not', ({ header }) => (header.options.semantic = 'x')],
   ['semantics that there are not', ({ header }) => (header.options.semantics = 'mine')],
   ['options of a family that are wrong', ({ header }) => (header.options.rolloutCorrection.rolloutIs = 'x')],
-  ['a cap that is none', ({ header }) => (header.options.maxResponseLength = 0)],
+  ['an invalid cap', ({ header }) => (header.options.maxResponseLength = 0)],
   ['no reasons', ({ header }) => (header.skipped = null)],
   ['a width that is text', ({ header }) => (header.responseWidth = 'a')],
   ['more rows than there are', ({ header }) => header.rows++],
   ['tokens below 0', ({ header }) => (header.globalTokens = -5)],
-  ['a flag that is none', ({ header }) => (header.hasNumTurns = 1)],
+  ['an invalid flag', ({ header }) => (header.hasNumTurns = 1)],
   ['lengths that nobody knows, and their metrics', ({ header }) => (header.unknownLengths = 'no')],
   ['something more', ({ header }) => (header.more = 1)],
   // body: a bit per row of the first table, then count, sum, m2, min and max of each.

@@ -14,7 +14,7 @@ import { deviceTensor } from '../support/tensors.js';
 await testBackend();
 
 const RECORDS = isLong ? 1_000_000 : 200_000;
-/** Records of tensors among them: a device that is played by the CPU takes a millisecond for each. */
+/** Records of tensors among them: a software adapter takes a millisecond for each. */
 const TENSORS = RECORDS / (hasDevice() ? 500 : 20);
 const ROUNDS = 10;
 

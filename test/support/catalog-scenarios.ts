@@ -67,7 +67,7 @@ function changed(
 const isToken = (_row: number, _t: number, isOne: boolean): boolean => isOne;
 const isPadding = (_row: number, t: number, isOne: boolean): boolean => !isOne && t !== 3;
 
-/** Rows whose log ratios x = old − rollout are these, at log-probabilities that are none above 0. */
+/** Rows whose log ratios x = old − rollout are these, at log-probabilities of at most 0. */
 function withLogRatio(x: (row: number, t: number) => number): Row[] {
   return healthy.map((row, i) => {
     const most = -0.2 - 0.05 * i;
@@ -203,7 +203,7 @@ export const SCENARIOS: Readonly<Record<string, readonly Scenario[]>> = {
     },
   ],
   'no rows': [{ rows: [] }],
-  'times that are none': [
+  'invalid times': [
     { rows: healthy, timing: { step: 0 } },
     { rows: healthy, timing: { step: NaN } },
   ],

@@ -23,10 +23,12 @@ export function documents({ generated = false } = {}): Document[] {
     .map((file) => path.posix.join('docs', file.split(path.sep).join('/')))
     .filter((file) => file.endsWith('.md') && (generated || !file.startsWith('docs/api/')))
     .sort();
-  return ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'bench/gpu.md', ...inDocs].map((file) => {
-    const text = readFileSync(path.join(ROOT, file), 'utf8');
-    return { path: file, text, blocks: blocksOf(text) };
-  });
+  return ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'bench/gpu.md', ...inDocs].map(
+    (file) => {
+      const text = readFileSync(path.join(ROOT, file), 'utf8');
+      return { path: file, text, blocks: blocksOf(text) };
+    },
+  );
 }
 
 function blocksOf(text: string): CodeBlock[] {

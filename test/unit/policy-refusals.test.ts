@@ -39,14 +39,14 @@ async function refusalOf(call: () => Promise<unknown>, kind: Kind): Promise<Tens
 }
 
 const OPTIONS: readonly (readonly [string, PolicyMetricsOptions, Kind, string])[] = [
-  ['a mode that is none', { lossAggMode: anything('token-median') }, ValueError, 'options.lossAggMode'],
+  ['an invalid mode', { lossAggMode: anything('token-median') }, ValueError, 'options.lossAggMode'],
   [
     'a mode that the revision does not have',
     { lossAggMode: 'token-sum', semantics: 'verl-2026-01' },
     ValueError,
     'options.lossAggMode',
   ],
-  ['semantics that are none', { semantics: anything('verl') }, ValueError, 'options.semantics'],
+  ['invalid semantics', { semantics: anything('verl') }, ValueError, 'options.semantics'],
   ['no rank', { dpSize: 0 }, ValueError, 'options.dpSize'],
   ['NaN tokens', { batchNumTokens: NaN }, ValueError, 'options.batchNumTokens'],
   ['endless sequences', { globalBatchSize: Infinity }, ValueError, 'options.globalBatchSize'],
@@ -66,8 +66,8 @@ const OPTIONS: readonly (readonly [string, PolicyMetricsOptions, Kind, string])[
   ['a dual clip in words', { clipRatioC: anything('none') }, ValueError, 'options.clipRatioC'],
   ['a NaN value range', { cliprangeValue: NaN }, ValueError, 'options.cliprangeValue'],
   ['fewer than no tokens', { batchNumTokens: -1 }, ValueError, 'options.batchNumTokens'],
-  ['an estimator that is none', { klLossType: anything('full') }, ValueError, 'options.klLossType'],
-  ['a penalty that is none', { klPenalty: anything('k4+') }, ValueError, 'options.klPenalty'],
+  ['an invalid estimator', { klLossType: anything('full') }, ValueError, 'options.klLossType'],
+  ['an invalid penalty', { klPenalty: anything('k4+') }, ValueError, 'options.klPenalty'],
   ['a KL penalty without a reference', { useKlInReward: true }, MissingInputError, 'ref_log_prob'],
 ];
 
@@ -125,7 +125,7 @@ describe('aggLoss refuses', () => {
   });
 });
 
-test('klPenalty refuses a kind that is none', () => {
+test('klPenalty refuses an invalid kind', () => {
   expect(() => klPenalty('a', 'b', anything('toString'))).toThrow(ValueError);
 });
 

@@ -66,7 +66,7 @@ function limitsOf({ plain, missingTrainingKernels: missing }: BackendReport): st
 }
 
 function describeReport({ device, driver, isGpu, isSoftware }: BackendReport): string {
-  const kind = isSoftware ? ' (a GPU played by the CPU)' : isGpu && !device.includes('GPU') ? ' (GPU)' : '';
+  const kind = isSoftware ? ' (a software adapter)' : isGpu && !device.includes('GPU') ? ' (GPU)' : '';
   return `${device}${driver === undefined ? '' : `, ${driver}`}${kind}`;
 }
 

@@ -37,7 +37,7 @@ export interface BackendReport {
   readonly driver?: string;
   /** Whether tensors live on a hardware GPU. */
   readonly isGpu: boolean;
-  /** Whether a GPU is played by the CPU: right, but slow. */
+  /** Whether the GPU is a software adapter, which runs on the CPU: right, but slow. */
   readonly isSoftware: boolean;
   readonly kernels: Readonly<Record<'moments' | 'logits' | 'histograms', KernelKind>>;
   /** Why kernels are `plain`, and what makes them native; absent where none is. */

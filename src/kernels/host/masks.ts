@@ -87,7 +87,7 @@ class Packer {
     }
     // What is behind the last element is not selected, but a run may end with the last block.
     if (found % 2 === 1) parts.push(Int32Array.of(this.#size));
-    // A tensor of no elements is none: a run of none instead.
+    // A tensor has elements: one empty run where nothing is selected.
     if (found === 0) return new Int32Array(2);
     return parts.length === 1 ? parts[0]! : joined(Int32Array, parts);
   }

@@ -16,7 +16,7 @@ export interface AdapterDescription {
   /** For people, e.g. `nvidia ada (NVIDIA GeForce RTX 4090)`. */
   readonly device: string;
   readonly driver?: string;
-  /** Whether a CPU plays the GPU. */
+  /** Whether the adapter is software. */
   readonly isSoftware: boolean;
   /** Optional features that the device was made with. */
   readonly features: readonly string[];

@@ -92,7 +92,7 @@ export class WebGpuDevice implements BlockReader<DeviceBuffer> {
     return [across, Math.ceil(workgroups / across)];
   }
 
-  /** Whether a CPU plays the GPU: right, but with few threads and dear barriers. */
+  /** Whether the adapter is software: right, but with few threads and expensive barriers. */
   get isSoftware(): boolean {
     const { adapterInfo } = this.#backend.device;
     return adapterInfo !== undefined && isSoftwareAdapter(adapterInfo);

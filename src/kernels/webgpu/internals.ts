@@ -53,7 +53,7 @@ export interface GpuAdapterInfo {
   readonly isFallbackAdapter?: boolean;
 }
 
-/** Whether a CPU plays the GPU (SwiftShader, llvmpipe): right, but slow. Not every such driver admits it. */
+/** Whether the adapter is software (SwiftShader, llvmpipe): right, but slow. Not every such driver admits it. */
 export function isSoftwareAdapter(info: GpuAdapterInfo): boolean {
   const { vendor, architecture, description, isFallbackAdapter } = info;
   return (

@@ -15,7 +15,7 @@ const WHERE = 'responseMaskFromEos';
  * @param eosTokens the id or ids that end a response, below 2^24
  * @returns bool `[B, T]` on the backend of the ids, made there: nothing is read back. It belongs to the caller or his
  *   `tf.tidy`; a denominator takes it as it is, and `mask.toFloat()` is what tfjs multiplies by
- * @throws ShapeError for ids of another rank, ValueError for tokens that are none, DtypeError, DisposedTensorError,
+ * @throws ShapeError for ids of another rank, ValueError for invalid tokens, DtypeError, DisposedTensorError,
  *   MissingInputError
  * @source verl, utils/torch_functional.py, get_response_mask
  * @example  const response_mask = responseMaskFromEos(responses, [151643, 151645]);

@@ -186,7 +186,7 @@ export const semanticDifferences: readonly SemanticDifference[] = [
       recommended: '(Σw)² / (n·Σw²), at most 1',
       ...both('(mean + 1e-8)² / mean of squares, which exceeds 1'),
     },
-    reason: 'a share above 1 is none',
+    reason: 'a share cannot be above 1',
     upstream: ['radixark/miles PR3230'],
   },
   {
@@ -207,7 +207,7 @@ export const semanticDifferences: readonly SemanticDifference[] = [
     id: 'held-log-ratio',
     keys: ['actor/ppo_kl'],
     when: 'log_probs and old_log_probs of a token differ by more than 20',
-    reported: { recommended: 'the difference as it is', ...both('the difference held within ±20') },
+    reported: { recommended: 'the difference as it is', ...both('the difference clamped to ±20') },
     reason: 'the bound keeps the exponential in the loss finite; a difference needs none',
     upstream: [],
   },
@@ -222,7 +222,7 @@ export const semanticDifferences: readonly SemanticDifference[] = [
     when: 'log-probabilities differ by more than 20; thresholds of that size then also reject otherwise',
     reported: {
       recommended: 'k1 and k2 of x as it is, k3 of x at most 20',
-      ...both('all of x held within ±20'),
+      ...both('all of x clamped to ±20'),
     },
     reason: 'only an exponential overflows, and only above',
     upstream: [],

@@ -77,7 +77,7 @@ export const NO_TOKEN = 'no token is selected, or a NaN is among them';
 /** The metrics `{key}/mean`, `{key}/max` and `{key}/min`, whose entries differ in the reduction alone. */
 export function meanMaxMinEntries(shared: Omit<FamilyEntry, 'reduction'>): FamilyEntry[] {
   const { low, high } = shared.range;
-  // A mean of whole numbers is none.
+  // A mean of whole numbers need not be one.
   const ofMean = { ...(low !== undefined && { low }), ...(high !== undefined && { high }) };
   return (['mean', 'max', 'min'] as const).map((reduction) => ({
     ...shared,

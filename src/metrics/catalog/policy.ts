@@ -108,7 +108,7 @@ const KL_FORMULAS = {
   k1: 'd = log_probs − ref_log_prob',
   abs: '|d|',
   k2: 'd² / 2',
-  k3: 'e^−d + d − 1, with d held within ±20, at most 10',
+  k3: 'e^−d + d − 1, with d clamped to ±20, at most 10',
 } as const;
 
 const kl: readonly FamilyEntry[] = klEstimatorNames.flatMap((name) => {

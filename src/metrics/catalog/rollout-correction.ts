@@ -71,7 +71,7 @@ const offPolicy: readonly FamilyEntry[] = [
     population: TOKENS,
     reduction: 'mean',
     range: { low: -1, high: Math.expm1(2 * LOG_RATIO_LIMIT) },
-    formula: 'e^(2x) − 1, with x held within ±20',
+    formula: 'e^(2x) − 1, with x clamped to ±20',
     undefinedWhen: NO_TOKEN,
   },
   {
@@ -80,12 +80,12 @@ const offPolicy: readonly FamilyEntry[] = [
     population: ROWS,
     reduction: 'mean',
     range: { low: -1, high: Math.expm1(2 * LOG_RATIO_LIMIT) },
-    formula: 'e^(2Σx) − 1, with the sum over the row held within ±20',
+    formula: 'e^(2Σx) − 1, with the sum over the row clamped to ±20',
     undefinedWhen: NO_ROW,
   },
 ];
 
-/** A weight is e^x with x held within ±20. */
+/** A weight is e^x with x clamped to ±20. */
 const WEIGHT = { low: 0, high: Math.exp(LOG_RATIO_LIMIT) } as const;
 
 const WEIGHTS = 'w: e^x of the token, or e^Σx of its row, as applied and before normalisation';
@@ -231,7 +231,7 @@ const rejection: readonly FamilyEntry[] = [
     population: TOKENS,
     reduction: 'std',
     range: AT_LEAST_0,
-    formula: `population std of ${CRITERION}, held within the thresholds`,
+    formula: `population std of ${CRITERION}, clamped to the thresholds`,
     undefinedWhen: NO_TOKEN,
   }),
   ...(['high', 'low'] as const).map((side) =>

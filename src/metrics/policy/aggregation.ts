@@ -80,7 +80,7 @@ const WHERE = 'aggLoss';
  * @param lossMat `[B, T]`, any unit
  * @param lossMask `[B, T]`; every non-zero element selects
  * @returns the unit of `lossMat`
- * @throws ValueError for a mode that is none (`token-sum` is none under `verl-2026-01`) and for counts that are
+ * @throws ValueError for an invalid mode (`token-sum` is none under `verl-2026-01`) and for counts that are
  *   negative or infinite, and for ranks and scales that are not positive; MissingInputError for several ranks without the count that the mode divides by (`verl-2026-01` takes the
  *   local one); ShapeError, DtypeError, DisposedTensorError, BackendError
  * @source verl, trainer/ppo/core_algos.py, agg_loss

@@ -57,12 +57,12 @@ const ESTIMATORS: Readonly<Record<KlEstimatorName, (policy: Operand, reference: 
  * The KL divergence at one token, nats, as an expression for `channelMoments`.
  *
  * With d = logProbs − refLogProbs: `k1` (`kl`) d, unbiased, may be negative · `abs` |d| · `k2` (`mse`) d² / 2 · `k3`
- * (`low_var_kl`) e^x − x − 1 for x = −d held within ±20, at most 10; it keeps its digits near 0.
+ * (`low_var_kl`) e^x − x − 1 for x = −d clamped to ±20, at most 10; it keeps its digits near 0.
  *
  * @param logProbs log π of the policy that sampled the tokens: an input's name or an expression, nats
  * @param refLogProbs log π of the reference, likewise
  * @param kind default `'k1'`
- * @throws ValueError for a kind that is none, and for what is no expression, tensors among it
+ * @throws ValueError for an invalid kind, and for what is no expression, tensors among it
  * @source Schulman 2020, "Approximating KL divergence"; verl, trainer/ppo/core_algos.py, kl_penalty
  * @example  await channelMoments({ kl: klPenalty('new', 'ref', 'k3') }, { new: logProbs, ref: refLogProbs }, mask);
  */
@@ -91,7 +91,7 @@ function assertNoTensors(operands: Readonly<Record<string, unknown>>): void {
 /**
  * The estimator of that name.
  *
- * @throws ValueError for a kind that is none
+ * @throws ValueError for an invalid kind
  */
 export function estimatorOf(where: string, name: string, kind: KlPenalty): KlEstimatorName {
   const names = new Map<unknown, KlEstimatorName>([
@@ -136,7 +136,7 @@ export async function computeKlMetrics(
   return Pending.attempt(() => klMetrics(batch, options));
 }
 
-/** The launched form of `computeKlMetrics`, to be read together with others. */
+/** The `Pending` behind `computeKlMetrics`. */
 export function klMetrics(batch: RolloutBatch, options: KlMetricsOptions = {}): Pending<Metrics> {
   assertBatch(WHERE, batch);
   const plan = klPlan(batch, options);

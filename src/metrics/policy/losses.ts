@@ -85,7 +85,7 @@ function dualClip(
 }
 
 /**
- * Squared error of the critic, or of its prediction held within ±range of the one before the update, whichever is
+ * Squared error of the critic, or of its prediction clamped to ±range of the one before the update, whichever is
  * larger; halved.
  *
  * @param range Infinity for no clipping

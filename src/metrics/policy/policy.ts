@@ -97,7 +97,7 @@ export async function computePolicyMetrics(
   return Pending.attempt(() => policyMetrics(batch, options));
 }
 
-/** The launched form of `computePolicyMetrics`, to be read together with others. */
+/** The `Pending` behind `computePolicyMetrics`. */
 export function policyMetrics(batch: RolloutBatch, options: PolicyMetricsOptions = {}): Pending<Metrics> {
   assertBatch(WHERE, batch);
   const { plan } = policyPlan(batch, options);

@@ -71,7 +71,7 @@ export class Metric {
    *
    * @param weight for the mean: what the value is a mean of, e.g. tokens. A value of weight 0 counts for nothing,
    *   whatever it is.
-   * @throws ValueError for what is no number, a weight that is none or not for a mean, a metric with another
+   * @throws ValueError for what is not a number, a weight that is invalid or not for a mean, a metric with another
    *   aggregation; ShapeError for several numbers; DtypeError for a tensor, whose number is still on the device
    */
   append(value: MetricValue | Metric, weight = 1): this {

@@ -58,7 +58,7 @@ const FIELDS = ['oldLogProbs', 'rolloutLogProbs'] as const;
  * Diagnoses how far the trained policy is from the one that sampled, and makes importance weights and a rejection mask.
  *
  * With x = log π_train − log π_rollout of a token, over the tokens of `response_mask` and the rows that have one. Weights
- * are of x held within ±20, as they are applied; elsewhere only what would overflow is cut, eˣ above x = 20:
+ * are of x clamped to ±20, as they are applied; elsewhere only what would overflow is cut, eˣ above x = 20:
  *
  * - always: `training_ppl`, `training_log_ppl`, `rollout_ppl`, `rollout_log_ppl`, `ppl_ratio`, `log_ppl_diff`,
  *   `log_ppl_abs_diff`, `log_ppl_diff_{max,min}` (means over rows, of the rows' mean log-probabilities in nats), `kl` =
@@ -118,7 +118,7 @@ export async function computeRolloutCorrection(
   }
 }
 
-/** The launched form of `computeRolloutCorrection` without its tensors, to be read together with others. */
+/** The `Pending` behind `computeRolloutCorrection`, without its tensors. */
 export function rolloutCorrection(
   batch: RolloutBatch,
   options: RolloutCorrectionOptions = {},

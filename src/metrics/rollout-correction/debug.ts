@@ -38,7 +38,7 @@ export async function computeDebugMetrics(batch: RolloutBatch): Promise<Metrics>
   return Pending.attempt(() => debugMetrics(batch));
 }
 
-/** The launched form of `computeDebugMetrics`, to be read together with others. */
+/** The `Pending` behind `computeDebugMetrics`. */
 export function debugMetrics(batch: RolloutBatch): Pending<Metrics> {
   assertBatch(WHERE, batch);
   const debug = debugPlan(batch);

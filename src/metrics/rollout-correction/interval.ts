@@ -25,7 +25,7 @@ export interface Interval {
 
 const NOTHING: Interval = { low: Infinity, high: -Infinity };
 
-/** What a criterion on tokens keeps; under the verl presets its estimators are of x held within ±20. */
+/** What a criterion on tokens keeps; under the verl presets its estimators are of x clamped to ±20. */
 export function keptBy({ estimator, lower, upper }: Rejection, semantics: Semantics): Interval {
   const isRecommended = semantics === 'recommended';
   const kept = keptOf(estimator, lower, upper, isRecommended ? -upper - 2 : -LOG_RATIO_LIMIT);

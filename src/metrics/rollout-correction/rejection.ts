@@ -40,7 +40,7 @@ export interface RejectionResult {
 
 type Tables = Readonly<Record<string, MomentsTable>>;
 
-/** The estimators of x; verl's are all of x held within ±20, where an exponential alone needs it, and only above. */
+/** The estimators of x; verl's are all of x clamped to ±20, where an exponential alone needs it, and only above. */
 function estimatorsOf(semantics: Semantics): Readonly<Record<Estimator, Expression>> {
   const isRecommended = semantics === 'recommended';
   const x = isRecommended ? logRatio : heldLogRatio;
@@ -144,7 +144,7 @@ interface Criterion {
   readonly rejection: Rejection;
   /** Over tokens, of which those of a row share its value if the criterion is on rows. */
   readonly statistic: Moments;
-  /** The same, held within the bounds. */
+  /** The same, clamped to the bounds. */
   readonly clipped: Moments;
   /** Over the rows that have a token. */
   readonly rows: RowStatistics;

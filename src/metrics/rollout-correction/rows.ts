@@ -15,10 +15,10 @@ export const LOG_RATIO_LIMIT = 20;
 export const logRatio = subtract('oldLogProbs', 'rolloutLogProbs');
 /** x, at most 20: what can overflow is cut, and nothing else. */
 export const cutLogRatio = min(logRatio, LOG_RATIO_LIMIT);
-/** x, held within ±20, which is what weights are made of. */
+/** x, clamped to ±20, which is what weights are made of. */
 export const heldLogRatio = clamp(logRatio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT);
 
-/** `x` held within ±20; NaN stays NaN. */
+/** `x` clamped to ±20; NaN stays NaN. */
 export function held(x: number): number {
   return Math.min(Math.max(x, -LOG_RATIO_LIMIT), LOG_RATIO_LIMIT);
 }

@@ -90,7 +90,7 @@ export function faultOf(where: string, given: unknown): string | undefined {
   const stranger = Object.keys(given).find((part) => !Object.hasOwn(PARTS, part));
   if (stranger !== undefined) return `a header with ${stranger}`;
   for (const [part, holds] of Object.entries(PARTS)) {
-    if (!holds(given[part])) return `a header whose ${part} is none`;
+    if (!holds(given[part])) return `a header with an invalid ${part}`;
   }
   const header = given as unknown as Header;
   const { rows, tables, groups, channels, globalTokens, tableRows } = header;

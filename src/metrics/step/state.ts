@@ -64,7 +64,7 @@ export class StepState {
    * The metrics of all rows, under the keys of `computeStepMetrics`.
    *
    * @param facts of the whole step: seconds, GPUs and the gradient are those of all parts together
-   * @throws ValueError for facts that are none
+   * @throws ValueError for invalid facts
    */
   metrics(facts: StepFacts = {}): Metrics {
     assertFacts(METRICS, facts, 'facts');
@@ -141,7 +141,7 @@ export class StepState {
 
 /**
  * @param as what the caller knows the facts as
- * @throws ValueError for facts that are none
+ * @throws ValueError for invalid facts
  */
 export function assertFacts(where: string, facts: StepFacts, as: 'facts' | 'options'): void {
   assertOptions(where, facts, factKinds, as);

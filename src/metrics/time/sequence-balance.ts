@@ -31,7 +31,7 @@ export async function computeSequenceBalanceMetrics(
   return Pending.attempt(() => sequenceBalanceMetrics(batch, partitions));
 }
 
-/** The launched form of `computeSequenceBalanceMetrics`, to be read together with others. */
+/** The `Pending` behind `computeSequenceBalanceMetrics`. */
 export function sequenceBalanceMetrics(
   batch: RolloutBatch,
   partitions: ArrayLike<ArrayLike<number>>,

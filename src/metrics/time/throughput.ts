@@ -26,7 +26,7 @@ const WHERE = 'computeThroughputMetrics';
  *   lengths
  * @param timingRaw must have `step`, seconds
  * @param nGpus GPUs that worked on these tokens
- * @throws MissingInputError without `step` or token counts; ValueError for a count or time that is none
+ * @throws MissingInputError without `step` or token counts; ValueError for an invalid count or time
  * @source verl, trainer/ppo/metric_utils.py, compute_throughout_metrics
  * @example  await computeThroughputMetrics(batch, { step: 24 }, 8);
  */
@@ -39,7 +39,7 @@ export async function computeThroughputMetrics(
   return Pending.attempt(() => throughputMetrics(batch, timingRaw, nGpus, options));
 }
 
-/** The launched form of `computeThroughputMetrics`, to be read together with others. */
+/** The `Pending` behind `computeThroughputMetrics`. */
 export function throughputMetrics(
   batch: RolloutBatch,
   timingRaw: TimingRaw,
@@ -75,7 +75,7 @@ function missingTokens(): MissingInputError {
  * Seconds of the step.
  *
  * @param as what the caller knows the number of GPUs as
- * @throws MissingInputError without them, ValueError for a number of GPUs that is none
+ * @throws MissingInputError without them, ValueError for an invalid number of GPUs
  */
 export function stepSeconds(where: string, { step }: TimingRaw, nGpus: number, as = 'nGpus'): number {
   if (step === undefined) {

@@ -51,7 +51,7 @@ export async function computeTimingMetrics(
   return Pending.attempt(() => timingMetrics(batch, timingRaw, options));
 }
 
-/** The launched form of `computeTimingMetrics`, to be read together with others. */
+/** The `Pending` behind `computeTimingMetrics`. */
 export function timingMetrics(
   batch: RolloutBatch,
   timingRaw: TimingRaw,

@@ -24,7 +24,7 @@ const WHERE = 'bootstrapMetric';
  * @param subsetSize elements per draw, 1 to 2^24
  * @param reduceFns statistics of a draw; all see the same draws, in the same order
  * @returns a pair per statistic; NaN where a draw gives NaN
- * @throws ValueError for no data, a size, count or seed that is none, or a statistic that gives no number
+ * @throws ValueError for no data, an invalid size, count or seed, or a statistic that gives no number
  * @source Efron 1979, "Bootstrap Methods: Another Look at the Jackknife"; verl, trainer/ppo/metric_utils.py,
  *   bootstrap_metric
  * @example  bootstrapMetric([1, 2, 3, 4, 5], 3, [(draw) => Math.max(...draw)]); // near [[4.2, 0.95]]

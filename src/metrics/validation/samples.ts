@@ -57,7 +57,7 @@ export function groupSamples(
   );
 }
 
-/** @throws ValueError for columns that are none, ShapeError for one of another length than there are samples */
+/** @throws ValueError for invalid columns, ShapeError for one of another length than there are samples */
 export function assertInfos(
   where: string,
   infos: Readonly<Record<string, InfoColumn>>,

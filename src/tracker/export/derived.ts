@@ -27,7 +27,7 @@ export class Derivation {
  *
  * @param inputs exported names, or keys of `avg_min_max` stats for their averages; full ones, scopes included
  * @param of gets their numbers in order; not called, and nothing exported, when one of them is absent
- * @throws ValueError or MissingInputError for names or a function that are none
+ * @throws ValueError or MissingInputError for invalid names or an invalid function
  * @example
  *   new StatsTracker('', { derived: { 'actor/gap': derive(['actor/reward/max', 'actor/reward/min'], (a, b) => a - b) } });
  */
@@ -48,7 +48,7 @@ export function derive(inputs: readonly string[], of: (...numbers: number[]) => 
 /**
  * numerator / denominator of two exported numbers, e.g. of two denominators. NaN for 0 / 0.
  *
- * @throws ValueError for names that are none
+ * @throws ValueError for invalid names
  */
 export function ratio(numerator: string, denominator: string): Derivation {
   assertName('ratio', 'numerator', numerator);
@@ -60,7 +60,7 @@ export function ratio(numerator: string, denominator: string): Derivation {
  * exp of the mean that `loss` exports: the perplexity of all tokens behind it, never a mean of perplexities.
  *
  * @param loss key of an `avg_min_max` or `avg` stat or of a scalar, in nats per token
- * @throws ValueError for a name that is none
+ * @throws ValueError for an invalid name
  */
 export function perplexity(loss: string): Derivation {
   assertName('perplexity', 'loss', loss);

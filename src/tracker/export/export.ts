@@ -43,7 +43,7 @@ interface Total {
  *
  * @param where the public function that asks, for messages
  * @returns names in sorted order
- * @throws ValueError for options that are none; PairingError or KeyConflictError before anything is taken; what a device
+ * @throws ValueError for invalid options; PairingError or KeyConflictError before anything is taken; what a device
  *   has failed with, once per window that has lost rows by it, ValueError for non-finite elements that a rule refuses, and what a derivation throws, after
  *   everything is put back
  */

@@ -1,5 +1,5 @@
 /**
- * A mask in the hand: values recorded through it are reduced over exactly this mask, in whatever scope they are.
+ * A handle to one mask: values recorded through it are reduced over exactly this mask, in whatever scope they are.
  */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import type { Ledger } from '../records/ledger.js';

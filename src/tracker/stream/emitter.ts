@@ -93,7 +93,7 @@ export class StreamEmitter {
   #tail: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
 
-  /** @throws MissingInputError or ValueError for a transport or options that are none */
+  /** @throws MissingInputError or ValueError for an invalid transport or invalid options */
   constructor(transport: StreamTransport, options: StreamEmitterOptions) {
     assertTransport(transport);
     assertNamed('StreamEmitter', 'options', options, {

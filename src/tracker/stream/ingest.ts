@@ -103,7 +103,7 @@ export class StreamIngest {
   #refusedRows = 0;
   #refusedWorkers = 0;
 
-  /** @throws ValueError for options that are none */
+  /** @throws ValueError for invalid options */
   constructor(options: StreamIngestOptions = {}) {
     assertOptions('StreamIngest', options, {
       expectedWorkers: 'any',
@@ -169,7 +169,7 @@ export class StreamIngest {
    *
    * @param options `policyVersion`: only what is tagged with it; `reset: false`: look without forgetting
    * @returns names in sorted order
-   * @throws ValueError for options that are none
+   * @throws ValueError for invalid options
    */
   export(options: StreamExportOptions = {}): Record<string, number> {
     const health = this.health();
@@ -192,7 +192,7 @@ export class StreamIngest {
    *
    * @param options as for `export`; one that forgets everything starts the counts of `health` afresh
    * @returns rows in the order of their keys
-   * @throws ValueError for options that are none
+   * @throws ValueError for invalid options
    */
   rows(options: StreamExportOptions = {}): StreamRow[] {
     return this.#take('rows', options);

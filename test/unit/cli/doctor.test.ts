@@ -61,7 +61,7 @@ describe('the self-check', () => {
     expect(finding).toMatchObject({ outcome: 'passed', report: { backend: 'cpu' } });
   });
 
-  test('calls a backend that is none unavailable, with its remedy', async () => {
+  test('calls an unknown backend unavailable, with its remedy', async () => {
     const finding = await examine('abacus' as BackendName);
     expect(finding).toMatchObject({ outcome: 'unavailable', remedy: expect.any(String) as string });
   });
@@ -154,7 +154,7 @@ describe('the diagnosis', () => {
     [{ isGpu: true, device: 'CUDA GPU' }, 'CUDA GPU'],
     [
       { isSoftware: true, device: 'swiftshader', driver: 'driver 5' },
-      'swiftshader, driver 5 (a GPU played by the CPU)',
+      'swiftshader, driver 5 (a software adapter)',
     ],
   ])('calls %o "%s"', async (part, words) => {
     const webgpu: Examination = { outcome: 'passed', report: { ...report('webgpu'), ...part } };

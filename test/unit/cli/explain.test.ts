@@ -97,7 +97,7 @@ describe('explain', () => {
     expect((JSON.parse(written.out()) as { metrics: unknown }).metrics).toEqual(metricCatalog);
   });
 
-  test('refuses a key that is none with the nearest ones', async () => {
+  test('refuses an unknown key with the nearest ones', async () => {
     expect(await runCli(['explain', 'actor/ppo_lk'])).toBe(1);
     expect(written.err()).toMatch(/^ValueError: explainMetric: key: .*did you mean actor\/ppo_kl/);
   });

@@ -280,7 +280,7 @@ describe('quantiles', () => {
     ['a negative share', [-0.1], /q/],
     ['NaN', [NaN], /q/],
     ['a text', ['0.5'], /q.*text/],
-    ['options that are none', [0.5, 3], /options/],
+    ['invalid options', [0.5, 3], /options/],
     ['an extreme that is no number', [0.5, { min: null }], /options\.min/],
     ['an unknown policy', [0.5, { nonFinite: 'drop' }], /nonFinite.*drop/],
   ])('refuse %s', (_, args, says) => {

@@ -143,7 +143,7 @@ describe('metrics refuse', () => {
     await expect(computeTimingMetrics(batch, undefined as never)).rejects.toThrow(MissingInputError);
   });
 
-  test('throughput without the time of the step, or with a number of GPUs that is none', async () => {
+  test('throughput without the time of the step, or with an invalid number of GPUs', async () => {
     const batch = batchFromVerl(tensors());
     await expect(computeThroughputMetrics(batch, { gen: 1 }, 1)).rejects.toThrow(/timingRaw\.step/);
     await expect(computeThroughputMetrics(batch, { step: 1 }, -1)).rejects.toThrow(ValueError);

@@ -40,14 +40,14 @@ describe('bootstrapMetric', () => {
 
   test.each([
     ['no data', [[], 1, [mean]], ValueError, 'data'],
-    ['data that are none', ['abc', 1, [mean]], ValueError, 'data'],
+    ['invalid data', ['abc', 1, [mean]], ValueError, 'data'],
     ['an empty draw', [[1], 0, [mean]], ValueError, 'subsetSize'],
     ['half a draw', [[1], 1.5, [mean]], ValueError, 'subsetSize'],
-    ['a statistic that is none', [[1], 1, [mean, 'max']], ValueError, 'reduceFns[1]'],
+    ['an invalid statistic', [[1], 1, [mean, 'max']], ValueError, 'reduceFns[1]'],
     ['a statistic that is not there', [[1], 1, [undefined]], MissingInputError, 'reduceFns[0]'],
     ['a statistic without a number', [[1], 1, [() => 'x']], ValueError, 'reduceFns[0]'],
     ['no draws', [[1], 1, [mean], { nBootstrap: 0 }], ValueError, 'nBootstrap'],
-    ['a seed that is none', [[1], 1, [mean], { seed: 0.5 }], ValueError, 'seed'],
+    ['an invalid seed', [[1], 1, [mean], { seed: 0.5 }], ValueError, 'seed'],
   ] as const)('refuses %s', (_, args, Refusal, input) => {
     const call = () => (bootstrapMetric as (...given: readonly unknown[]) => unknown)(...args);
     expect(call).toThrow(Refusal);
@@ -131,10 +131,10 @@ describe('calcMajVal', () => {
 
   test.each([
     ['no samples', [[], 'p', 'v'], 'data'],
-    ['a sample that is none', [[{ p: 1, v: 1 }, 3], 'p', 'v'], 'data[1]'],
+    ['an invalid sample', [[{ p: 1, v: 1 }, 3], 'p', 'v'], 'data[1]'],
     ['a label that is not there', [[{ v: 1 }], 'p', 'v'], 'data[0].p'],
-    ['a value that is none', [[{ p: 1, v: 'x' }], 'p', 'v'], 'data[0].v'],
-    ['a key that is none', [[{ p: 1, v: 1 }], 1, 'v'], 'voteKey'],
+    ['an invalid value', [[{ p: 1, v: 'x' }], 'p', 'v'], 'data[0].v'],
+    ['an invalid key', [[{ p: 1, v: 1 }], 1, 'v'], 'voteKey'],
   ] as const)('refuses %s', (_, args, input) => {
     const call = () => (calcMajVal as (...given: readonly unknown[]) => unknown)(...args);
     expect(call).toThrow(ValueError);

@@ -49,7 +49,7 @@ describe('thresholds of weights', () => {
       '-1_1',
     ],
     ...['a_b', '1_2_3', 'inf', 'nan', '0x10', '1,2'],
-  ])('%j is none', (rolloutIsThreshold) => {
+  ])('%j is refused', (rolloutIsThreshold) => {
     const reading = () => settings({ rolloutIs: 'token', rolloutIsThreshold });
     expect(reading).toThrow(ValueError);
     expect(reading).toThrow(/rolloutIsThreshold.*lower_upper/);
@@ -63,7 +63,7 @@ test('no weights unless a level is asked for', () => {
   expect(settings({ rolloutIsThreshold: '2.0' }).weighting).toBeUndefined();
 });
 
-test.each(['segment', '', 'Token'])('the level %j is none', (rolloutIs) => {
+test.each(['segment', '', 'Token'])('the level %j is refused', (rolloutIs) => {
   expect(() => settings({ rolloutIs })).toThrow(/rolloutIs.*token, sequence/);
 });
 
@@ -115,9 +115,12 @@ describe('criteria of rejection', () => {
     ]);
   });
 
-  test.each(['', ',', 'token_k4', 'seq_max_k1', 'token_k1;token_k2'])('the name %j is none', (rolloutRs) => {
-    expect(() => settings({ rolloutRs, rolloutRsThreshold: '1' })).toThrow(/rolloutRs: .*seq_sum_k1/);
-  });
+  test.each(['', ',', 'token_k4', 'seq_max_k1', 'token_k1;token_k2'])(
+    'the name %j is refused',
+    (rolloutRs) => {
+      expect(() => settings({ rolloutRs, rolloutRsThreshold: '1' })).toThrow(/rolloutRs: .*seq_sum_k1/);
+    },
+  );
 
   test.each([
     ['token_k1', undefined],
@@ -134,7 +137,7 @@ describe('criteria of rejection', () => {
     ['token_k2', NaN],
     ['token_k2,token_k3', '1,2,3'],
     ['token_k2,token_k3', '1,x'],
-  ])('of %s the threshold %j is none', (rolloutRs, rolloutRsThreshold) => {
+  ])('of %s the threshold %j is refused', (rolloutRs, rolloutRsThreshold) => {
     const reading = () => settings({ rolloutRs, rolloutRsThreshold });
     expect(reading).toThrow(ValueError);
     expect(reading).toThrow(/options\.rolloutRsThreshold.*token_k/);

@@ -248,7 +248,7 @@ describe('refusals', () => {
     ['a uid that is not there', [['s'], [undefined], {}], MissingInputError, 'sampleUids[0]'],
     ['a uid that is NaN', [['s'], [NaN], {}], ValueError, 'sampleUids[0]'],
     ['uids that are no list', [['s'], 'p', {}], ValueError, 'sampleUids'],
-    ['a column that is none', [['s'], ['p'], { acc: 1 }], ValueError, 'infos.acc'],
+    ['an invalid column', [['s'], ['p'], { acc: 1 }], ValueError, 'infos.acc'],
     ['a vote for an object', [['s'], ['p'], { acc: [1], pred: [{}] }], ValueError, 'infos.pred[0]'],
     ['an unknown estimator', [['s'], ['p'], {}, { estimator: 'jackknife' }], ValueError, 'options.estimator'],
     [
@@ -257,7 +257,7 @@ describe('refusals', () => {
       ValueError,
       'options.replacement',
     ],
-    ['a seed that is none', [['s'], ['p'], {}, { seed: -1 }], ValueError, 'options.seed'],
+    ['an invalid seed', [['s'], ['p'], {}, { seed: -1 }], ValueError, 'options.seed'],
     ['no draws', [['s'], ['p'], {}, { nBootstrap: 0 }], ValueError, 'options.nBootstrap'],
   ] as const)('%s', (_, args, Refusal, input) => {
     expect(call(...args)).toThrow(Refusal);

@@ -79,7 +79,7 @@ describe('aggregateExports', () => {
     ['a count without end', [one(1, Infinity)], 'got the number Infinity'],
     ['a count that is NaN', [one(1, NaN)], 'expected a finite number from 0'],
     ['a count that is null', [{ k: 1, k__count: null }], 'got null'],
-    ['an export that is none', [[]], 'exports[0]: expected an export, got a plain array'],
+    ['an invalid export', [[]], 'exports[0]: expected an export, got a plain array'],
     ['no list', { k: 1 }, 'expected an array with one export per worker'],
   ])('refuses %s', (_what, exports, message) => {
     expect(() => aggregateExports(exports as never)).toThrow(ValueError);

@@ -1,4 +1,4 @@
-/** Denominator handles: one mask in the hand, beside the masks that stats find by name. */
+/** Denominator handles: a handle to one mask, beside the masks that stats find by name. */
 import * as tf from '@tensorflow/tfjs-core';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import {

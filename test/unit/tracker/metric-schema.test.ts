@@ -115,9 +115,9 @@ describe('a definition', () => {
     ['that is no definition', { a: 3 }],
     ['without a key', { '': 'scalar' }],
     ['over a denominator that is not there', { a: { denominator: 'n' } }],
-    ['over something that is none', { a: { denominator: 'b' }, b: 'scalar' }],
+    ['over something that is not a denominator', { a: { denominator: 'b' }, b: 'scalar' }],
     ['with a reduce type of numbers', { n: 'denominator', a: { denominator: 'n', reduceType: 'last' } }],
-    ['with an option that is none', { n: 'denominator', a: { denominator: 'n', reduce: 'sum' } }],
+    ['with an invalid option', { n: 'denominator', a: { denominator: 'n', reduce: 'sum' } }],
   ])('%s is refused', (_, definitions) => {
     expect(() => defineMetrics(definitions as MetricDefinitions)).toThrow(ValueError);
   });

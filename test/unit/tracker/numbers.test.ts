@@ -38,7 +38,7 @@ describe('scalar', () => {
     expect(await tracker.export()).toEqual({});
   });
 
-  it('last keeps a number that is none, and forgets those before', async () => {
+  it('last keeps a number that is not finite, and forgets those before', async () => {
     record([NaN, 3], { reduceType: 'last' });
     expect(await tracker.export()).toEqual({ k: 3 });
     record([3, NaN], { reduceType: 'last' });
@@ -85,7 +85,7 @@ describe('scalar', () => {
     expect(await tracker.export()).toEqual({ loss: NaN, loss__count: 3 });
   });
 
-  it('refuses options that are none, weights that weigh nothing sensible, and keeps the key what it is', async () => {
+  it('refuses invalid options, weights that weigh nothing sensible, and keeps the key what it is', async () => {
     const refused: unknown[] = [
       { reduceType: 'avg_min_max' },
       { reduceType: 'counter' },

@@ -89,7 +89,7 @@ describe('withRollout', () => {
 });
 
 describe('reportEpisode', () => {
-  test('records nothing of an episode that is none', () => {
+  test('records nothing of an invalid episode', () => {
     const calls: unknown[] = [];
     const recorder = {
       scalar: (values: object) => calls.push(values),

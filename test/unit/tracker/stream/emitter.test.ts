@@ -283,7 +283,7 @@ describe('emitters of one process', () => {
     expect(epochs).toHaveLength(5);
   });
 
-  test('refuse options and transports that are none', () => {
+  test('refuse invalid options and transports', () => {
     const make =
       (given: object, sender: unknown = new Mailbox()) =>
       () =>

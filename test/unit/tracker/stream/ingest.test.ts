@@ -74,7 +74,7 @@ describe('an export', () => {
     expect(recordsOf(ingest)).toEqual({ n_tokens: 0, total: 0 });
   });
 
-  test('takes no options that are none', () => {
+  test('takes no invalid options', () => {
     const ingest = new StreamIngest();
     expect(() => ingest.export({ policyVersion: 'new' as never })).toThrow(ValueError);
     expect(() => ingest.rows({ reset: 1 as never })).toThrow(ValueError);
