@@ -57,14 +57,12 @@ export type Operand = Expression | number | string;
 
 /** The value of the input called `name`. */
 export function input(name: string): Expression {
-  if (typeof name === 'string' && name !== '') return { kind: 'input', name };
-  throw invalid('input', 'a name', name);
+  return inputOf(name, 'expression.input');
 }
 
 /** The same finite number at every element; `constant(1)` makes a channel that only counts. */
 export function constant(value: number): Expression {
-  if (Number.isFinite(value)) return { kind: 'constant', value };
-  throw invalid('constant', 'a finite number', value);
+  return constantOf(value, 'expression.constant');
 }
 
 /** left + right. */
@@ -112,37 +110,51 @@ export const sqrt = (x: Operand): Expression => unary('sqrt', x);
 
 /** `x` held between `low` and `high`; NaN stays NaN. */
 export function clamp(x: Operand, low: Operand, high: Operand): Expression {
-  return min(max(x, low), high);
+  const where = 'expression.clamp';
+  return min(max(expressionOf(x, where), expressionOf(low, where)), expressionOf(high, where));
 }
 
 /** `whenTrue` where `condition` is not 0 (NaN is not 0), else `whenFalse`; what the other one holds never matters. */
 export function select(condition: Operand, whenTrue: Operand, whenFalse: Operand): Expression {
+  const where = 'expression.select';
   return {
     kind: 'select',
-    condition: expressionOf(condition),
-    whenTrue: expressionOf(whenTrue),
-    whenFalse: expressionOf(whenFalse),
+    condition: expressionOf(condition, where),
+    whenTrue: expressionOf(whenTrue, where),
+    whenFalse: expressionOf(whenFalse, where),
   };
 }
 
 function unary(op: UnaryOp, x: Operand): Expression {
-  return { kind: 'unary', op, operand: expressionOf(x) };
+  return { kind: 'unary', op, operand: expressionOf(x, `expression.${op}`) };
 }
 
 function binary(op: BinaryOp, left: Operand, right: Operand): Expression {
-  return { kind: 'binary', op, left: expressionOf(left), right: expressionOf(right) };
+  const where = `expression.${op}`;
+  return { kind: 'binary', op, left: expressionOf(left, where), right: expressionOf(right, where) };
+}
+
+function inputOf(name: string, where: string): Expression {
+  if (typeof name === 'string' && name !== '') return { kind: 'input', name };
+  throw invalid(where, 'a name', name);
+}
+
+function constantOf(value: number, where: string): Expression {
+  if (Number.isFinite(value)) return { kind: 'constant', value };
+  throw invalid(where, 'a finite number', value);
 }
 
 /**
  * The expression that an operand stands for.
  *
+ * @param where the function that the user called, for the message
  * @throws ValueError for anything but an expression
  */
-export function expressionOf(operand: Operand): Expression {
-  if (typeof operand === 'number') return constant(operand);
-  if (typeof operand === 'string') return input(operand);
+export function expressionOf(operand: Operand, where = 'expression.expressionOf'): Expression {
+  if (typeof operand === 'number') return constantOf(operand, where);
+  if (typeof operand === 'string') return inputOf(operand, where);
   if (isExpression(operand)) return operand;
-  throw invalid('expression', 'an expression, a finite number or the name of an input', operand);
+  throw invalid(where, 'an expression, a finite number or the name of an input', operand);
 }
 
 function isExpression(value: unknown): value is Expression {
@@ -154,7 +166,7 @@ function isExpression(value: unknown): value is Expression {
 
 function invalid(where: string, expected: string, received: unknown): ValueError {
   return new ValueError({
-    where: `expression.${where}`,
+    where,
     input: 'operand',
     expected,
     received: kindOf(received),
@@ -183,13 +195,13 @@ export function operandsOf(expression: Expression): readonly Expression[] {
  * Neither depth nor sharing costs: a sum of ten thousand terms needs no stack, and `x = add(x, x)` repeated forty
  * times is forty objects, not 2^40.
  */
-export function partsOf(roots: readonly Expression[]): Expression[] {
+export function partsOf(roots: readonly Expression[], where = 'expression.partsOf'): Expression[] {
   const done = new Set<Expression>();
   const waiting = [...roots].reverse();
   while (waiting.length > 0) {
     const next = waiting.at(-1)!;
     if (!isExpression(next) || (next.kind === 'input' && typeof next.name !== 'string')) {
-      throw invalid('expression', 'an expression', next);
+      throw invalid(where, 'an expression', next);
     }
     const missing = done.has(next) ? [] : operandsOf(next).filter((part) => !done.has(part));
     if (missing.length > 0) {
@@ -205,7 +217,7 @@ export function partsOf(roots: readonly Expression[]): Expression[] {
 /** The meaning of an expression: its float64 value given the values of the inputs. */
 export function evaluate(expression: Expression, read: (name: string) => number): number {
   const values = new Map<Expression, number>();
-  for (const part of partsOf([expression])) {
+  for (const part of partsOf([expression], 'expression.evaluate')) {
     const operands = operandsOf(part).map((operand) => values.get(operand)!);
     values.set(part, valueOf(part, operands, read));
   }
@@ -228,7 +240,7 @@ function valueOf(part: Expression, operands: readonly number[], read: (name: str
 }
 
 /** Names of the inputs that `expression` reads, each once, in order of first use. */
-export function inputNames(expression: Expression): string[] {
-  const names = partsOf([expression]).flatMap((part) => (part.kind === 'input' ? [part.name] : []));
+export function inputNames(expression: Expression, where = 'expression.inputNames'): string[] {
+  const names = partsOf([expression], where).flatMap((part) => (part.kind === 'input' ? [part.name] : []));
   return [...new Set(names)];
 }

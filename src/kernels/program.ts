@@ -33,11 +33,16 @@ export interface Program {
   readonly outputs: readonly number[];
 }
 
-/** The program that computes `expressions`, in their order. */
-export function compile(expressions: readonly Expression[]): Program {
-  const parts = partsOf(expressions);
+/**
+ * The program that computes `expressions`, in their order.
+ *
+ * @param where the function that the user called, for messages
+ */
+export function compile(expressions: readonly Expression[], where = 'expression'): Program {
+  const parts = partsOf(expressions, where);
   // Only a division tells the zeros apart.
-  const builder = new Builder(parts.some((part) => part.kind === 'binary' && part.op === 'divide'));
+  const hasSigns = parts.some((part) => part.kind === 'binary' && part.op === 'divide');
+  const builder = new Builder(hasSigns, where);
   const compiled = new Map<Expression, number>();
   for (const part of parts) {
     const args = operandsOf(part).map((operand) => compiled.get(operand)!);
@@ -74,9 +79,9 @@ export function argsOf(node: ProgramNode): readonly number[] {
   return 'args' in node ? node.args : [];
 }
 
-function unknownOperation(op: unknown): ValueError {
+function unknownOperation(where: string, op: unknown): ValueError {
   return new ValueError({
-    where: 'expression',
+    where,
     input: 'op',
     expected: `one of ${[...Object.keys(unaryOps), ...Object.keys(binaryOps)].join(', ')}`,
     received: typeof op === 'string' ? op : kindOf(op),
@@ -101,9 +106,12 @@ class Builder {
   readonly #known = new Map<string, number>();
   readonly #hasSigns: boolean;
 
+  readonly #where: string;
+
   /** @param hasSigns whether the sign of a zero may matter */
-  constructor(hasSigns: boolean) {
+  constructor(hasSigns: boolean, where: string) {
     this.#hasSigns = hasSigns;
+    this.#where = where;
   }
 
   lower(part: Expression, args: readonly number[]): number {
@@ -113,13 +121,13 @@ class Builder {
       case 'constant':
         // Made by hand: `constant` refuses what is not finite.
         if (Number.isFinite(part.value)) return this.#constant(part.value);
-        throw unknownOperation(`a constant that is ${kindOf(part.value)}`);
+        throw unknownOperation(this.#where, `a constant that is ${kindOf(part.value)}`);
       case 'unary':
         if (Object.hasOwn(unaryOps, part.op)) return this.#unary(part.op, args[0]!);
-        throw unknownOperation(part.op);
+        throw unknownOperation(this.#where, part.op);
       case 'binary':
         if (Object.hasOwn(binaryOps, part.op)) return this.#binary(part.op, args[0]!, args[1]!);
-        throw unknownOperation(part.op);
+        throw unknownOperation(this.#where, part.op);
       case 'select':
         return this.#select(args[0]!, args[1]!, args[2]!);
     }

@@ -150,9 +150,13 @@ export class TrackerHandle {
    *   no text
    */
   timing(key: string): Disposable {
+    return this.#timing('timing', key);
+  }
+
+  #timing(where: string, key: string): Disposable {
     const { numbers, settings } = this.#ledger;
-    const name = timingPrefix + cleanName('timing', key, 'key');
-    numbers.assertScalars('timing', [name]);
+    const name = timingPrefix + cleanName(where, key, 'key');
+    numbers.assertScalars(where, [name]);
     return new Stopwatch(
       settings.clock,
       (seconds) => {
@@ -173,6 +177,6 @@ export class TrackerHandle {
    */
   recordTiming<T>(key: string, fn: () => T): T {
     assertFunction('recordTiming', 'fn', fn);
-    return during(this.timing(key), fn);
+    return during(this.#timing('recordTiming', key), fn);
   }
 }

@@ -34,7 +34,7 @@ export class TrackerRegistry {
    * @throws ValueError if `name` is no text
    */
   get(name: string): StatsTracker {
-    const clean = cleanName('getTracker', name);
+    const clean = cleanName('TrackerRegistry.get', name);
     let tracker = this.#trackers.get(clean);
     if (tracker === undefined) this.#trackers.set(clean, (tracker = new StatsTracker(clean, this.#options)));
     return tracker;
@@ -60,7 +60,7 @@ const registry = processWide('trackers', 1, () => new TrackerRegistry());
 
 /** The tracker of this process called `name`, made on first use; see `TrackerRegistry.get`. */
 export function getTracker(name = ''): StatsTracker {
-  return registry.get(name);
+  return registry.get(cleanName('getTracker', name));
 }
 
 /** Exports all trackers of this process; see `TrackerRegistry.exportAll`. */

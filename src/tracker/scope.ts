@@ -39,12 +39,12 @@ export class Scope {
 
   /** A path below the current one that no longer depends on the context. */
   child(name: string): Scope {
-    return new Scope(joinPath(this.path, name));
+    return new Scope(joinPath('child', this.path, name));
   }
 
   /** Runs `fn` one level down. Returns what `fn` returns, begun in the scope; a promise has it until it settles. */
   run<T>(name: string, fn: () => T): T {
-    return this.#open(joinPath(this.path, name), fn);
+    return this.#open(joinPath('scope', this.path, name), fn);
   }
 
   /** Runs `fn` at the root: keys recorded in it are used as they are. */
@@ -98,11 +98,11 @@ export function assertText(where: string, input: string, value: unknown): assert
   });
 }
 
-function joinPath(path: string, name: string): string {
-  const clean = cleanName('scope', name);
+function joinPath(where: string, path: string, name: string): string {
+  const clean = cleanName(where, name);
   if (clean === '') return path;
   const joined = fullKey(path, clean);
-  assertLength('scope', joined);
+  assertLength(where, joined);
   return joined;
 }
 

@@ -35,8 +35,6 @@ export type Channel<M extends string = string> =
 export type ChannelMasks<M extends string = string> =
   MaskTensor | Readonly<Record<M, MaskTensor>> | undefined;
 
-const WHERE = 'channelMoments';
-
 /**
  * Moments of expressions over tensors, all in one fused pass and one read-back.
  *
@@ -83,8 +81,8 @@ export function channelMoments(
   options?: MomentsOptions,
 ): Pending<Record<string, Moments | RowMoments>> {
   return Pending.attempt(() => {
-    const { axis, nonFinite } = checkedOptions(WHERE, options);
-    const tables = launchChannels(channels, inputs, mask, axis);
+    const { axis, nonFinite } = checkedOptions('channelMoments', options);
+    const tables = launchChannels('channelMoments', channels, inputs, mask, axis);
     return tables.map((all) => mapValues(all, finisher(axis, nonFinite)));
   });
 }
@@ -102,22 +100,27 @@ export function channelTables<K extends string, M extends string = string>(
 ): Pending<Record<K, MomentsTable>> {
   return Pending.attempt(
     () =>
-      launchChannels(channels, inputs, mask, checkedOptions(WHERE, options).axis) as Pending<
-        Record<K, MomentsTable>
-      >,
+      launchChannels(
+        'channelTables',
+        channels,
+        inputs,
+        mask,
+        checkedOptions('channelTables', options).axis,
+      ) as Pending<Record<K, MomentsTable>>,
   );
 }
 
 function launchChannels(
+  where: string,
   channels: Readonly<Record<string, Channel>>,
   inputs: Readonly<Record<string, tf.Tensor>>,
   mask: ChannelMasks,
   axis: -1 | undefined,
 ): Pending<Record<string, MomentsTable>> {
-  const parsed = parseChannels(channels, isRecord(mask) ? Object.keys(mask) : undefined);
-  const values = namedInputs(parsed, inputs);
-  const masks = namedMasks(parsed, mask);
-  const shape = commonShape([...values, ...masks]);
+  const parsed = parseChannels(where, channels, isRecord(mask) ? Object.keys(mask) : undefined);
+  const values = namedInputs(where, parsed, inputs);
+  const masks = namedMasks(where, parsed, mask);
+  const shape = commonShape(where, [...values, ...masks]);
   const isFlat = axis === undefined && [...values, ...masks].every(({ tensor }) => isWhole(tensor, shape));
   const rows = isFlat ? 1 : sizeOf(shape.slice(0, -1));
   const cols = isFlat ? sizeOf(shape) : shape.at(-1)!;
@@ -130,7 +133,7 @@ function launchChannels(
     );
   const selections = windows(masks);
   const tables = passTables({
-    where: WHERE,
+    where,
     rows,
     cols,
     inputs: windows(values),
@@ -142,12 +145,13 @@ function launchChannels(
 }
 
 function parseChannels(
+  where: string,
   channels: Readonly<Record<string, Channel>>,
   maskNames: readonly string[] | undefined,
 ): Record<string, Expression | MaskedExpression> {
   if (!isRecord(channels) || Object.keys(channels).length === 0) {
     throw new MissingInputError({
-      where: WHERE,
+      where,
       input: 'channels',
       expected: 'a record of expressions by name',
       received: isRecord(channels) ? 'an empty record' : kindOf(channels),
@@ -155,32 +159,33 @@ function parseChannels(
     });
   }
   return Object.fromEntries(
-    Object.entries(channels).map(([name, channel]) => [name, parseChannel(name, channel, maskNames)]),
+    Object.entries(channels).map(([name, channel]) => [name, parseChannel(where, name, channel, maskNames)]),
   );
 }
 
 function parseChannel(
+  where: string,
   name: string,
   channel: Channel,
   maskNames: readonly string[] | undefined,
 ): Expression | MaskedExpression {
   if (isMasked(channel)) {
-    const of = expressionOf(channel.of);
+    const of = expressionOf(channel.of, where);
     if (channel.mask === undefined) return { of, mask: undefined };
     if (maskNames?.includes(channel.mask)) return { of, mask: channel.mask };
     throw new MissingInputError({
-      where: WHERE,
+      where,
       input: 'mask',
       expected: `a mask called ${typeof channel.mask === 'string' ? `"${channel.mask}"` : kindOf(channel.mask)}`,
       received: maskNames === undefined ? 'no record of masks' : `masks called ${maskNames.join(', ')}`,
       remedy: 'pass a record of masks that has it',
     });
   }
-  const expression = expressionOf(channel);
+  const expression = expressionOf(channel, where);
   if (maskNames === undefined) return expression;
   // Nobody who passes masks means to have them ignored.
   throw new ValueError({
-    where: WHERE,
+    where,
     input: `channels.${name}`,
     expected: 'the name of its mask, since there is a record of masks',
     received: 'an expression alone',
@@ -194,12 +199,13 @@ function isMasked(channel: Channel): channel is Extract<Channel, { readonly of: 
 
 /** The tensors that the channels read, each once. */
 function namedInputs(
+  where: string,
   channels: Readonly<Record<string, Expression | MaskedExpression>>,
   inputs: Readonly<Record<string, tf.Tensor>>,
 ): NamedTensor[] {
   if (!isRecord(inputs)) {
     throw new ValueError({
-      where: WHERE,
+      where,
       input: 'inputs',
       expected: 'a record of tensors by the names that the expressions use',
       received: kindOf(inputs),
@@ -208,11 +214,11 @@ function namedInputs(
   }
   const known = new Map<string, NamedTensor>();
   for (const [channel, value] of Object.entries(channels)) {
-    for (const name of inputNames('of' in value ? value.of : value)) {
+    for (const name of inputNames('of' in value ? value.of : value, where)) {
       if (known.has(name)) continue;
       if (!Object.hasOwn(inputs, name)) {
         throw new MissingInputError({
-          where: WHERE,
+          where,
           input: name,
           expected: `a tensor, since channel "${channel}" reads it`,
           received: `inputs called ${Object.keys(inputs).join(', ') || 'nothing'}`,
@@ -220,8 +226,8 @@ function namedInputs(
         });
       }
       const tensor = inputs[name]!;
-      assertNumericTensor(WHERE, name, tensor);
-      assertRank(WHERE, { name, tensor });
+      assertNumericTensor(where, name, tensor);
+      assertRank(where, { name, tensor });
       known.set(name, { name, tensor });
     }
   }
@@ -230,6 +236,7 @@ function namedInputs(
 
 /** The masks that the channels use, under their names; the one for all is called `mask`. */
 function namedMasks(
+  where: string,
   channels: Readonly<Record<string, Expression | MaskedExpression>>,
   mask: ChannelMasks,
 ): NamedMask[] {
@@ -243,18 +250,18 @@ function namedMasks(
     : [{ name: 'mask', tensor: mask }];
   const used = [...new Map(all.map((named) => [named.name, named])).values()];
   for (const named of used) {
-    assertMask(WHERE, named.name, named.tensor);
-    assertRank(WHERE, named);
+    assertMask(where, named.name, named.tensor);
+    assertRank(where, named);
   }
   return used;
 }
 
 /** The shape that all tensors have or are broadcast to, the widest among them. */
-function commonShape(tensors: readonly NamedMask[]): readonly number[] {
+function commonShape(where: string, tensors: readonly NamedMask[]): readonly number[] {
   const [first, ...others] = tensors;
   if (first === undefined) {
     throw new MissingInputError({
-      where: WHERE,
+      where,
       input: 'inputs',
       expected: 'at least one tensor that a channel reads, or a mask',
       received: 'channels of constants alone',
@@ -275,7 +282,7 @@ function commonShape(tensors: readonly NamedMask[]): readonly number[] {
     if (isWhole(tensor, shape) || isPerRow(tensor, shape)) continue;
     const perRow = shape.slice(0, -1);
     throw new ShapeError({
-      where: WHERE,
+      where,
       input: name,
       expected: `the shape of ${widest.name}, [${shape.join(', ')}]${perRow.length > 0 ? `, or one value per row, [${perRow.join(', ')}] or [${[...perRow, 1].join(', ')}]` : ''}`,
       received: `[${tensor.shape.join(', ')}]`,

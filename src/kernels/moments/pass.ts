@@ -70,7 +70,10 @@ export function passTables<K extends string>(
 ): Pending<Record<K, MomentsTable>> {
   const { where, rows, cols, labels = {} } = pass;
   const channels = Object.entries<Expression | MaskedExpression>(pass.channels);
-  const { nodes, outputs } = compile(channels.map(([, channel]) => channelExpression(channel)));
+  const { nodes, outputs } = compile(
+    channels.map(([, channel]) => channelExpression(channel)),
+    where,
+  );
   const inputs = new Map<string, MatrixWindow>();
   for (const name of programInputs({ nodes })) {
     const tensor = pass.inputs[name]!;

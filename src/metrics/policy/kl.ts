@@ -69,7 +69,7 @@ const ESTIMATORS: Readonly<Record<KlEstimatorName, (policy: Operand, reference: 
 export function klPenalty(logProbs: Operand, refLogProbs: Operand, kind: KlPenalty = 'k1'): Expression {
   const name = estimatorOf('klPenalty', 'kind', kind);
   assertNoTensors({ logProbs, refLogProbs });
-  return ESTIMATORS[name](expressionOf(logProbs), expressionOf(refLogProbs));
+  return ESTIMATORS[name](expressionOf(logProbs, 'klPenalty'), expressionOf(refLogProbs, 'klPenalty'));
 }
 
 /** @throws ValueError for tensors, which verl's function takes in these places */

@@ -1,7 +1,7 @@
 /** The transport of a worker that lives in the process of its controller. */
 import { kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
-import type { StreamIngest } from './ingest.js';
+import { type StreamIngest, assertBytes } from './ingest.js';
 import type { DeltaAck, StreamTransport } from './transport.js';
 
 /** Workers and controller in one process. */
@@ -23,7 +23,9 @@ export class InProcessTransport implements StreamTransport {
     this.#ingest = ingest;
   }
 
+  /** @throws ValueError for what are no bytes */
   async send(delta: Uint8Array): Promise<DeltaAck> {
+    assertBytes('InProcessTransport.send', 'delta', delta);
     return Promise.resolve(this.#ingest.receive(delta));
   }
 }

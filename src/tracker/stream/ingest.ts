@@ -145,15 +145,7 @@ export class StreamIngest {
    * @throws ValueError for what are no bytes or options
    */
   receive(bytes: Uint8Array, options: ReceiveOptions = NO_OPTIONS): DeltaAck {
-    if (!(bytes instanceof Uint8Array)) {
-      throw new ValueError({
-        where: 'receive',
-        input: 'bytes',
-        expected: 'a Uint8Array',
-        received: kindOf(bytes),
-        remedy: 'pass the bytes that an emitter has sent',
-      });
-    }
+    assertBytes('receive', 'bytes', bytes);
     if (options !== NO_OPTIONS) assertOptions('receive', options, { workerId: 'string' });
     try {
       return this.#receive(readDelta(bytes, this.#isKnown, this.#tableFor), options.workerId);
@@ -380,5 +372,17 @@ function assertExpected(expected: unknown): void {
     expected: 'a number of workers, or an array of their ids',
     received: kindOf(expected),
     remedy: 'leave it out if workers come and go',
+  });
+}
+
+/** @throws ValueError for anything but bytes */
+export function assertBytes(where: string, input: string, bytes: unknown): asserts bytes is Uint8Array {
+  if (bytes instanceof Uint8Array) return;
+  throw new ValueError({
+    where,
+    input,
+    expected: 'a Uint8Array',
+    received: kindOf(bytes),
+    remedy: 'pass the bytes that an emitter has sent',
   });
 }

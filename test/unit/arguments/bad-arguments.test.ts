@@ -111,6 +111,23 @@ test('the table has every public function', () => {
   expect(unknown).toEqual([]);
 });
 
+/**
+ * What an error may call the function that was called: methods that are called on an object that the user has made go by
+ * their own name, or with their class.
+ */
+function callNames(key: string): readonly string[] {
+  const [called = ''] = key.split('{');
+  const method = called.split('#')[1];
+  if (method === undefined) return [called, ...(REFUSES_FOR[key] ?? [])];
+  return [method, called.replace('#', '.'), ...(REFUSES_FOR[key] ?? [])];
+}
+
+/** Rows in which another public name is the one to tell. */
+const REFUSES_FOR: Readonly<Record<string, readonly string[]>> = {
+  // `console` of the configuration holds the options of the writer.
+  'StatsLogger.create{option}': ['ConsoleWriter'],
+};
+
 /** How a call ends: `done`, or what it throws or rejects with. */
 async function endOf({ call, isAsync = false }: Row, args: readonly unknown[]): Promise<unknown> {
   let returned: unknown;
@@ -146,6 +163,7 @@ describe.each(Object.entries(ROWS))('%s', (key, row) => {
           throw new Error(`${what} ends with ${String(end)}`, { cause: end });
         }
         const { where, input, expected, received, remedy } = end;
+        expect(callNames(key), what).toContain(where);
         for (const part of [where, input, expected, received, remedy]) expect(part, what).toMatch(/\S/);
         expect(end.message, what).toContain(input);
       }

@@ -16,7 +16,7 @@ import { functionsText } from '../../../src/kernels/webgpu/wgsl-functions.js';
 import { compile } from '../../../src/kernels/program.js';
 
 function lowered(...expressions: Operand[]): ReturnType<typeof lowerToWgsl> {
-  const { nodes, outputs } = compile(expressions.map(expressionOf));
+  const { nodes, outputs } = compile(expressions.map((operand) => expressionOf(operand)));
   return lowerToWgsl(nodes, outputs, (name) => (name === 'count' ? 'i32' : 'f32'));
 }
 
