@@ -1,7 +1,7 @@
 /** `tensortally bench`: what the statistics cost here, against composed operations, torch, and reading the bytes. */
 import type { CommandModule } from 'yargs';
 import { backendNames, type BackendName } from '../kernels/index.js';
-import { parserConfiguration } from './parser-configuration.js';
+import { parserConfiguration, shownNumber } from './parser-configuration.js';
 
 interface BenchArguments {
   readonly scenarios: string[] | undefined;
@@ -80,9 +80,10 @@ export const benchCommand: CommandModule<object, BenchArguments> = {
           }
           for (const [name, count] of Object.entries({ rounds, threads })) {
             if (!Number.isInteger(count) || count < 1)
-              throw new Error(`--${name} must be a whole number of at least 1`);
+              throw new Error(`--${name} must be a whole number of at least 1, got ${shownNumber(count)}`);
           }
-          if (!(seconds >= 0)) throw new Error('--seconds must be a number of at least 0');
+          if (!(seconds >= 0))
+            throw new Error(`--seconds must be a number of at least 0, got ${shownNumber(seconds)}`);
           return true;
         })
         .epilogue(

@@ -2,6 +2,7 @@
 import type { CommandModule } from 'yargs';
 import { backendNames, type BackendName } from '../kernels/index.js';
 import { outliveOutput } from './closed-output.js';
+import { shownNumber } from './parser-configuration.js';
 
 interface DemoArguments {
   readonly steps: number | undefined;
@@ -32,13 +33,9 @@ export const demoCommand: CommandModule<object, DemoArguments> = {
       .option('all', { type: 'boolean', default: false, describe: 'Print all metrics of the last step' })
       .check(({ steps, seed }) => {
         if (steps !== undefined && (!Number.isInteger(steps) || steps < 1))
-          throw new Error(
-            `--steps must be a whole number of at least 1, got ${Number.isNaN(steps) ? 'what is no number' : String(steps)}`,
-          );
+          throw new Error(`--steps must be a whole number of at least 1, got ${shownNumber(steps)}`);
         if (!Number.isInteger(seed) || seed < 0)
-          throw new Error(
-            `--seed must be a whole number of at least 0, got ${Number.isNaN(seed) ? 'what is no number' : String(seed)}`,
-          );
+          throw new Error(`--seed must be a whole number of at least 0, got ${shownNumber(seed)}`);
         return true;
       }),
   handler: async ({ steps, backend, seed, out, all }) => {

@@ -4,3 +4,8 @@ export const parserConfiguration = {
   'boolean-negation': false, // else --no-out would make false of a folder
   'camel-case-expansion': false, // else an unknown --a-b is told twice
 };
+
+/** The value of a number option, for a message: yargs keeps NaN of what is no number. */
+export function shownNumber(value: number): string {
+  return Number.isNaN(value) ? 'what is no number' : String(value);
+}

@@ -85,6 +85,32 @@ describe('lengths', () => {
     known.dispose();
   });
 
+  test('of six rows are those of their masks, where versions that mark no prompt are left out', async () => {
+    const prompts = [2, 3, 4, 2, 3, 3];
+    const responses = [6, 5, 4, 4, 3, 4];
+    const cells = (of: (row: number, place: number) => boolean): tf.Tensor =>
+      mask(
+        Array.from({ length: 48 }, (_, i) => Number(of(Math.floor(i / 8), i % 8))),
+        6,
+      );
+    const ends = prompts.map((prompt, row) => prompt + responses[row]!);
+    const attention_mask = cells((row, place) => place < ends[row]!);
+    const loss_mask = cells((row, place) => place >= prompts[row]! && place < ends[row]!);
+    const given = { attention_mask, loss_mask, rewards: tf.ones([6]), advantages: tf.ones([6, 8]) };
+    const lengths = async (versions?: tf.Tensor): Promise<unknown[]> => {
+      const batch = batchFromAreal({ ...given, versions });
+      const metrics = await computeDataMetrics(batch, { useCritic: false });
+      batch.dispose();
+      return [metrics['response_length/mean'], metrics['prompt_length/mean']];
+    };
+    const byMasks = [expect.closeTo(26 / 6, 5), expect.closeTo(17 / 6, 5)]; // 4.33 and 2.83
+    expect(await lengths()).toEqual(byMasks);
+    const marked = tf.where(loss_mask, tf.ones([6, 8]), tf.fill([6, 8], -1));
+    expect(await lengths(marked)).toEqual(byMasks);
+    // By the versions alone, everything is response; a warning tells of it.
+    expect(await lengths(tf.ones([6, 8]))).toEqual([expect.closeTo(43 / 6, 5), 0]);
+  });
+
   test('count with padding on the left, and masks that are rolled', async () => {
     const left = batchFromAreal(
       sequences({
