@@ -8,7 +8,7 @@ import { isThenable } from '../../promises.js';
 import type { CommitPoint } from './logger.js';
 
 /**
- * @returns whether all numbers are finite
+ * @returns whether `JSON.stringify` writes all numbers as they are: finite, and none −0
  * @throws MissingInputError or ValueError for anything that is no commit
  */
 export function assertCommit(
@@ -18,10 +18,10 @@ export function assertCommit(
   point: CommitPoint | undefined,
 ): boolean {
   assertWhole(where, 'step', step);
-  const areFinite = assertNumbers(where, data);
+  const arePlain = assertNumbers(where, data);
   if (point !== undefined && !isPoint(point))
     assertOptions(where, point, { epoch: 'number', step: 'number' }, 'point');
-  return areFinite;
+  return arePlain;
 }
 
 /** Whether it is one without anything else: nearly always, and found out for less than what is wrong would be. */
@@ -49,14 +49,12 @@ export function assertWhole(where: string, input: string, value: number, signatu
 }
 
 /**
- * @returns whether all are finite
+ * @returns whether all are finite, and none −0
  * @throws MissingInputError for no data, ValueError for what is no record of numbers
  */
 export function assertNumbers(where: string, data: Readonly<Record<string, number>>): boolean {
-  const expected = 'a record of numbers by name';
-  if (Array.isArray(data)) throw severalRecords(where, expected, data);
-  assertRecord(where, 'data', data, { expected, remedy: 'pass what export() returned' });
-  if (Object.values(data).every(Number.isFinite)) return true; // nearly always, and one pass
+  assertData(where, data);
+  if (Object.values(data).every(isPlain)) return true; // nearly always, and one pass
   for (const [key, value] of Object.entries<unknown>(data)) {
     if (typeof value === 'number') continue;
     throw new ValueError({
@@ -68,6 +66,18 @@ export function assertNumbers(where: string, data: Readonly<Record<string, numbe
     });
   }
   return false;
+}
+
+/** @throws MissingInputError for no data, ValueError for what is no record */
+export function assertData(where: string, data: Readonly<Record<string, number>>): void {
+  const expected = 'a record of numbers by name';
+  if (Array.isArray(data)) throw severalRecords(where, expected, data);
+  assertRecord(where, 'data', data, { expected, remedy: 'pass what export() returned' });
+}
+
+/** Whether JSON has it: `JSON.stringify` writes −0 as 0. */
+function isPlain(value: number): boolean {
+  return Number.isFinite(value) && (value !== 0 || 1 / value > 0);
 }
 
 /** AReaL's logger takes a list of records, too. */

@@ -29,17 +29,19 @@ export interface ResumeMark {
 /**
  * A line, with its line break. Numbers that JSON does not have become strings.
  *
- * @param areFinite whether all numbers are
+ * @param arePlain whether all numbers are finite, and none −0
  */
 export function commitLine(
   step: number,
   ts: number,
   point: CommitPoint | undefined,
   data: Readonly<Record<string, number>>,
-  areFinite: boolean,
+  arePlain: boolean,
 ): string {
   const position = point && { epoch: point.epoch, epochStep: point.step };
-  return lineOf({ step, ts, ...position, data: areFinite ? data : jsonNumbers(data) });
+  if (arePlain) return lineOf({ step, ts, ...position, data });
+  const head = JSON.stringify({ step, ts, ...position });
+  return `${printableJson(`${head.slice(0, -1)},"data":${jsonNumbers(data)}}`)}\n`;
 }
 
 export function resumeLine(from: number, ts: number): string {
@@ -52,11 +54,15 @@ function lineOf(value: object): string {
 
 const NOT_IN_JSON: Readonly<Record<string, number>> = { NaN, Infinity, '-Infinity': -Infinity };
 
-/** A copy for JSON: a replacer function would cost a call per number also where all are finite. */
-function jsonNumbers(data: Readonly<Record<string, number>>): Readonly<Record<string, number | string>> {
-  return Object.fromEntries(
-    Object.entries(data).map(([key, value]) => [key, Number.isFinite(value) ? value : String(value)]),
-  );
+/** As `JSON.stringify` writes it, but with texts for what is not finite, and with −0. */
+function jsonNumbers(data: Readonly<Record<string, number>>): string {
+  const pairs = Object.entries(data).map(([key, value]) => {
+    const number = Object.is(value, -0)
+      ? '-0'
+      : JSON.stringify(Number.isFinite(value) ? value : String(value));
+    return `${JSON.stringify(key)}:${number}`;
+  });
+  return `{${pairs.join()}}`;
 }
 
 /** What a line says; `other` for a kind that this version does not know, undefined for what is no line of a journal. */

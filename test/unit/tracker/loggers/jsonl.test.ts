@@ -51,6 +51,38 @@ describe('JsonlWriter', () => {
     ]);
   });
 
+  it('keeps the sign of a zero', async () => {
+    const path = join(folder, 'm.jsonl');
+    const writer = await JsonlWriter.open(path, { now: () => 5 });
+    await writer.write(0, { x: -0, 'quote"': 0, n: NaN });
+    await writer.write(1, { x: -0 });
+    await writer.close();
+    expect(await lines(path)).toEqual([
+      '{"step":0,"ts":5,"data":{"x":-0,"quote\\"":0,"n":"NaN"}}',
+      '{"step":1,"ts":5,"data":{"x":-0}}',
+      '',
+    ]);
+    const { commits } = await readJournal(path);
+    expect(commits.map(({ data }) => data.x)).toEqual([-0, -0]);
+  });
+
+  it.each([NaN, Infinity, -0, 'text'])(
+    'reads each number once: a getter may give %s later',
+    async (later) => {
+      const path = join(folder, 'm.jsonl');
+      const writer = await JsonlWriter.open(path, { now: () => 5 });
+      let reads = 0;
+      const data = Object.defineProperty({} as { x: number }, 'x', {
+        enumerable: true,
+        get: () => (reads++ === 0 ? 1 : later),
+      });
+      await writer.write(0, data);
+      await writer.close();
+      expect(await lines(path)).toEqual(['{"step":0,"ts":5,"data":{"x":1}}', '']);
+      expect(reads).toBe(1);
+    },
+  );
+
   it('says at which point of the training a commit was made', async () => {
     const path = join(folder, 'm.jsonl');
     const writer = await JsonlWriter.open(path, { now: () => 5 });
