@@ -53,7 +53,9 @@ export function assertWhole(where: string, input: string, value: number, signatu
  * @throws MissingInputError for no data, ValueError for what is no record of numbers
  */
 export function assertNumbers(where: string, data: Readonly<Record<string, number>>): boolean {
-  assertData(where, data);
+  const expected = 'a record of numbers by name';
+  if (Array.isArray(data)) throw severalRecords(where, expected, data);
+  assertRecord(where, 'data', data, { expected, remedy: 'pass what export() returned' });
   if (Object.values(data).every(isPlain)) return true; // nearly always, and one pass
   for (const [key, value] of Object.entries<unknown>(data)) {
     if (typeof value === 'number') continue;
@@ -66,13 +68,6 @@ export function assertNumbers(where: string, data: Readonly<Record<string, numbe
     });
   }
   return false;
-}
-
-/** @throws MissingInputError for no data, ValueError for what is no record */
-export function assertData(where: string, data: Readonly<Record<string, number>>): void {
-  const expected = 'a record of numbers by name';
-  if (Array.isArray(data)) throw severalRecords(where, expected, data);
-  assertRecord(where, 'data', data, { expected, remedy: 'pass what export() returned' });
 }
 
 /** Whether JSON has it: `JSON.stringify` writes −0 as 0. */

@@ -15,7 +15,7 @@ import { resolve } from 'node:path';
 import { assertOptions, kindOf } from '../../arguments.js';
 import { ValueError } from '../../errors.js';
 import { warn } from '../../warning.js';
-import { assertCommit, assertData, assertWhole } from './commit.js';
+import { assertCommit, assertWhole } from './commit.js';
 import { assertPath, logWriteError } from './errors.js';
 import { JournalFile } from './journal/file.js';
 import { commitLine, resumeLine } from './journal/lines.js';
@@ -89,13 +89,10 @@ export class JsonlWriter implements StatsWriter {
    *   MissingInputError or ValueError for an invalid step, data or point
    */
   async write(step: number, data: Readonly<Record<string, number>>, point?: CommitPoint): Promise<void> {
-    // Read once: a getter may answer otherwise when it is asked again.
-    assertData('JsonlWriter.write', data);
-    const record = { ...data };
-    const arePlain = assertCommit('JsonlWriter.write', step, record, point);
+    const arePlain = assertCommit('JsonlWriter.write', step, data, point);
     if (this.#file === undefined) throw closed(this.path);
     const ts = this.#now();
-    const line = commitLine(step, ts, point, record, arePlain);
+    const line = commitLine(step, ts, point, data, arePlain);
     try {
       this.#file.append((lastBefore) => {
         const isRepeated = lastBefore !== undefined && step <= lastBefore;

@@ -39,7 +39,9 @@ export function commitLine(
   arePlain: boolean,
 ): string {
   const position = point && { epoch: point.epoch, epochStep: point.step };
-  if (arePlain) return lineOf({ step, ts, ...position, data });
+  const line = arePlain ? lineOf({ step, ts, ...position, data }) : UNREADABLE;
+  // A getter may have answered otherwise this time. Keys may hold these characters, too.
+  if (!line.includes(UNREADABLE)) return line;
   const head = JSON.stringify({ step, ts, ...position });
   return `${printableJson(`${head.slice(0, -1)},"data":${jsonNumbers(data)}}`)}\n`;
 }
@@ -51,6 +53,9 @@ export function resumeLine(from: number, ts: number): string {
 function lineOf(value: object): string {
   return `${printableJson(JSON.stringify(value))}\n`;
 }
+
+/** What `JSON.stringify` makes of numbers that JSON does not have. */
+const UNREADABLE = ':null';
 
 const NOT_IN_JSON: Readonly<Record<string, number>> = { NaN, Infinity, '-Infinity': -Infinity };
 
