@@ -71,7 +71,7 @@ const LIST_NAMES: readonly string[] = [...Object.values(LISTS), ...Object.values
  *
  * @param tensors e.g. `{ attention_mask: [B, P + T], response_mask: [B, T], advantages: [B, T], … }`; weights are taken
  *   as `rollout_is_weights`, or as `isWeights`, as `computeRolloutCorrection` returns them
- * @param lists `__num_turns__`, `tool_call_counts`, `prompt_length`, `response_length` (B numbers each) and
+ * @param nonTensor `__num_turns__`, `tool_call_counts`, `prompt_length`, `response_length` (B numbers each) and
  *   `global_token_num`
  * @throws ShapeError for tensors that do not fit together; DtypeError and DisposedTensorError for unusable ones;
  *   ValueError for a misspelt name, a column in the wrong record, and weights under both names
@@ -79,14 +79,14 @@ const LIST_NAMES: readonly string[] = [...Object.values(LISTS), ...Object.values
  */
 export function batchFromVerl(
   tensors: VerlTensors,
-  lists: VerlLists = {},
+  nonTensor: VerlLists = {},
   options: BatchOptions = {},
 ): RolloutBatch {
   assertNamed(WHERE, 'tensors', tensors, {
     expected: 'a record of tensors by name',
     remedy: 'call it as batchFromVerl({ response_mask, advantages, … })',
   });
-  assertNamed(WHERE, 'lists', lists, {
+  assertNamed(WHERE, 'nonTensor', nonTensor, {
     expected: 'a record of arrays by name',
     remedy: 'leave it out if there are none',
   });
@@ -99,12 +99,12 @@ export function batchFromVerl(
     return tensor;
   };
   const listed = (name: string): ArrayLike<number> | undefined =>
-    Object.hasOwn(lists, name)
-      ? ((lists as Readonly<Record<string, ArrayLike<number> | null>>)[name] ?? undefined)
+    Object.hasOwn(nonTensor, name)
+      ? ((nonTensor as Readonly<Record<string, ArrayLike<number> | null>>)[name] ?? undefined)
       : undefined;
   const unread = [
     ...strangers('tensors', tensors, TENSOR_NAMES, UNREAD_TENSORS, LIST_NAMES),
-    ...strangers('lists', lists, LIST_NAMES, UNREAD_LISTS, TENSOR_NAMES),
+    ...strangers('nonTensor', nonTensor, LIST_NAMES, UNREAD_LISTS, TENSOR_NAMES),
   ];
   const fields: Partial<Record<keyof RolloutBatch, unknown>> = {};
   for (const [field, name] of Object.entries(RESPONSE_TENSORS)) {
@@ -187,7 +187,7 @@ interface UnreadColumn {
  * @throws ValueError for a name that means another one, and for a column in the wrong record
  */
 function strangers(
-  record: 'tensors' | 'lists',
+  record: 'tensors' | 'nonTensor',
   columns: object,
   names: readonly string[],
   unread: readonly string[],
@@ -210,12 +210,12 @@ function strangers(
   });
 }
 
-function misplaced(record: 'tensors' | 'lists', name: string): ValueError {
-  const isTensor = record === 'lists';
+function misplaced(record: 'tensors' | 'nonTensor', name: string): ValueError {
+  const isTensor = record === 'nonTensor';
   return new ValueError({
     where: WHERE,
     input: name,
-    expected: isTensor ? 'a tensor among the tensors' : 'a list among the lists',
+    expected: isTensor ? 'a tensor among the tensors' : 'a list in nonTensor',
     received: `a column of ${record}`,
     remedy: isTensor
       ? `call it as batchFromVerl({ ${name}, … })`

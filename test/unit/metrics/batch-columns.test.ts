@@ -67,7 +67,7 @@ describe('a misspelt column is refused with the name that it means', () => {
 
 test('a column in the wrong record is refused with the right one', () => {
   const turns = { __num_turns__: tf.ones([2]) } as VerlTensors;
-  expect(() => batchFromVerl(turns)).toThrow(/a list among the lists/);
+  expect(() => batchFromVerl(turns)).toThrow(/a list in nonTensor/);
   expect(() => batchFromVerl({}, { advantages: [1, 2] } as object)).toThrow(/a tensor among the tensors/);
 });
 
