@@ -57,6 +57,8 @@ function prepare(shape: RolloutShape): Work {
       timing: TIMINGS,
       nGpus: GPUS,
       gradientNorm: GRADIENT_NORM,
+      // The peers compute all families over the same tokens, in one pass as well.
+      population: 'all',
       rolloutCorrection: {
         rolloutIs: 'token',
         rolloutIsThreshold: CORRECTION.upper,
