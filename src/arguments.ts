@@ -35,7 +35,11 @@ export function kindOf(value: unknown): string {
  */
 function isTensor(value: object): boolean {
   const { data, dataSync, throwIfDisposed } = value as Readonly<Record<string, unknown>>;
-  return [data, dataSync, throwIfDisposed].every((member) => member !== null && member !== undefined);
+  return isThere(data) && isThere(dataSync) && isThere(throwIfDisposed);
+}
+
+function isThere(member: unknown): boolean {
+  return member !== null && member !== undefined;
 }
 
 /** Under it, instances of a class say which copy of the package made them. */

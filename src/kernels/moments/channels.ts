@@ -98,25 +98,25 @@ export function channelTables<K extends string, M extends string = string>(
   mask?: ChannelMasks<M>,
   options?: Pick<MomentsOptions, 'axis'>,
 ): Pending<Record<K, MomentsTable>> {
-  return Pending.attempt(
-    () =>
-      launchChannels(
-        'channelTables',
-        channels,
-        inputs,
-        mask,
-        checkedOptions('channelTables', options).axis,
-      ) as Pending<Record<K, MomentsTable>>,
-  );
+  return Pending.attempt(() => {
+    const { axis } = checkedOptions('channelTables', options);
+    return launchChannels<K>('channelTables', channels, inputs, mask, axis);
+  });
 }
 
-function launchChannels(
+/**
+ * The launch behind `channelMoments` and `channelTables`.
+ *
+ * @param where the function that the user called, for messages
+ * @throws what these reject with for inputs that do not fit
+ */
+export function launchChannels<K extends string>(
   where: string,
-  channels: Readonly<Record<string, Channel>>,
+  channels: Readonly<Record<K, Channel>>,
   inputs: Readonly<Record<string, tf.Tensor>>,
   mask: ChannelMasks,
   axis: -1 | undefined,
-): Pending<Record<string, MomentsTable>> {
+): Pending<Record<K, MomentsTable>> {
   const parsed = parseChannels(where, channels, isRecord(mask) ? Object.keys(mask) : undefined);
   const values = namedInputs(where, parsed, inputs);
   const masks = namedMasks(where, parsed, mask);

@@ -1,25 +1,14 @@
 /** Explained variance of the value function, from the mergeable rows of returns and of their prediction errors. */
 import type { Tensor } from '@tensorflow/tfjs-core';
 import { kindOf } from '../../arguments.js';
-import { type ErrorDetail, TensortallyError, ValueError } from '../../errors.js';
+import { ValueError } from '../../errors.js';
 import { subtract } from '../../kernels/expression.js';
-import { Pending, channelTables } from '../../kernels/index.js';
+import { Pending } from '../../kernels/index.js';
+import { launchChannels } from '../../kernels/moments/channels.js';
 import { recognizeAcrossCopies } from '../../process-wide.js';
 import { Moments, type MomentsRow, emptyRow, mergeRows } from '../../rows/index.js';
 import { type Semantics, assertSemantics } from '../semantics.js';
 import { isOneNumber } from './rounding.js';
-
-type ErrorClass = new (detail: ErrorDetail, options: ErrorOptions) => TensortallyError;
-
-/** A refusal in the name of the function that the user called. */
-function toldOf(where: string, refusal: Error): Error {
-  if (!(refusal instanceof TensortallyError)) return refusal;
-  const { input, expected, received, remedy } = refusal;
-  return new (refusal.constructor as ErrorClass)(
-    { where, input, expected, received, remedy },
-    { cause: refusal },
-  );
-}
 
 /** What verl adds to the variance of the returns. Rewards of ±1e-3 drown in it. */
 const VERL_EPSILON = 1e-5;
@@ -79,11 +68,11 @@ export class ExplainedVariance {
    */
   static of(returns: Tensor, values: Tensor, mask?: Tensor): Pending<ExplainedVariance> {
     const channels = { returns: 'returns', errors: subtract('returns', 'values') };
-    const tables = channelTables(channels, { returns, values }, mask);
-    return Pending.attempt(() => {
-      if (tables.refusal !== undefined) throw toldOf('ExplainedVariance.of', tables.refusal);
-      return tables.map((of) => new ExplainedVariance(of.returns.total(), of.errors.total()));
-    });
+    return Pending.attempt(() =>
+      launchChannels('ExplainedVariance.of', channels, { returns, values }, mask, undefined).map(
+        (tables) => new ExplainedVariance(tables.returns.total(), tables.errors.total()),
+      ),
+    );
   }
 
   /** Selected tokens. */
